@@ -13,8 +13,8 @@ import * as OpenAiMessages from "#src/interop/OpenAiMessages.ts"
 import * as Digest from "#src/payload/Digest.ts"
 import * as Json from "#src/payload/Json.ts"
 import * as JsonSchema from "#src/payload/JsonSchema.ts"
+import { checkObject } from "#src/payload/internal/copyJson.ts"
 import * as fuel from "#src/payload/internal/fuel.ts"
-import * as plainJson from "#src/payload/internal/plainJson.ts"
 import * as maskSecrets from "#src/payload/internal/maskSecrets.ts"
 import * as Picture from "#src/plan/Picture.ts"
 import * as Plan from "#src/plan/Plan.ts"
@@ -1521,7 +1521,7 @@ const inSessions = <A, E>(work: Effect.Effect<A, E, Session.Session>) =>
 const asDefinition = (wire: unknown) =>
   inSessions(
     Effect.gen(function* () {
-      const definition = yield* plainJson.checkObject(wire)
+      const definition = yield* checkObject(wire)
       const digest = yield* Digest.sha256(definition)
       yield* Session.ask("a", "hi", { definition })
       return (yield* Session.ask("b", "hi", { definition: digest })).outcome._tag

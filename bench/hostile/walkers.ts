@@ -15,7 +15,8 @@ import * as OpenAiMessages from "#src/interop/OpenAiMessages.ts"
 import * as Digest from "#src/payload/Digest.ts"
 import * as Json from "#src/payload/Json.ts"
 import * as JsonSchema from "#src/payload/JsonSchema.ts"
-import * as plainJson from "#src/payload/internal/plainJson.ts"
+import { defaultLimits } from "#src/payload/internal/limits.ts"
+import { maxWeight, weigh, wellFormedness } from "#src/payload/internal/weigh.ts"
 import * as Session from "#src/session/Session.ts"
 import * as VersionedStore from "#src/store/VersionedStore.ts"
 import * as ScriptedModel from "#src/testing/ScriptedModel.ts"
@@ -164,19 +165,19 @@ const answered = (type: "tool-call" | "tool-result", text?: string): Walk =>
     }
     // The types of `effect/ai` allow any value here
     parts.add({ type, ...about, params: value, result: value, encodedResult: value, metadata: {} } as never)
-    return modelMessages.unstorable(parts.result(), plainJson.defaultLimits)
+    return modelMessages.unstorable(parts.result(), defaultLimits)
   })
 
 export const walkers: { readonly [name: string]: Walk } = {
-  "plainJson.weigh": call((value) => plainJson.weigh(value, plainJson.maxWeight, 1000)),
-  "plainJson.weigh, of anything": call((value) => plainJson.weigh(value, plainJson.maxWeight, 1000, "anything")),
-  "plainJson.copyJson": (value) => Effect.result(Json.check(value)),
-  "plainJson.findSecret": call((value) => Json.findSecret(value)),
+  weigh: call((value) => weigh(value, maxWeight, 1000)),
+  "weigh, of anything": call((value) => weigh(value, maxWeight, 1000, "anything")),
+  copyJson: (value) => Effect.result(Json.check(value)),
+  findSecret: call((value) => Json.findSecret(value)),
   "Json.stringify": (value) => Effect.result(Json.stringify(value)),
   "Digest.canonicalize": call((value) => Digest.canonicalize(value)),
   "JsonSchema.make": (value) => Effect.result(JsonSchema.make({ default: value })),
   "JsonSchema.validate": (value) => Effect.map(JsonSchema.make({}), (schema) => JsonSchema.validate(schema, value)),
-  "plainJson.wellFormedness": call(plainJson.wellFormedness),
+  wellFormedness: call(wellFormedness),
   "history.mend": call(history.mend),
   "history.storable": call(history.storable),
   "history.freeze, metadata of a message": (value) => Message.user("x", { metadata: { value: value as never } }),
@@ -186,7 +187,7 @@ export const walkers: { readonly [name: string]: Walk } = {
   "modelMessages.unstorable, metadata": call((value) => {
     const parts = modelMessages.accumulator()
     parts.add(Response.makePart("text", { text: "x", metadata: { demo: { value } } }))
-    return modelMessages.unstorable(parts.result(), plainJson.defaultLimits)
+    return modelMessages.unstorable(parts.result(), defaultLimits)
   }),
   "Conversation.fromPrompt, arguments": (params) =>
     Effect.result(

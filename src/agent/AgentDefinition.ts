@@ -24,7 +24,7 @@ import type * as Effect from "effect/Effect"
 import type { JsonObject } from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import { defined } from "../payload/internal/plainJson.ts"
+import { defined } from "../payload/internal/values.ts"
 import * as agentData from "./internal/agentData.ts"
 import * as agentV1 from "./wire/agentV1.ts"
 

@@ -25,7 +25,8 @@ import * as ScopedCache from "effect/ScopedCache"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { checkObject } from "../payload/internal/copyJson.ts"
+import { own } from "../payload/internal/values.ts"
 import * as agentData from "./internal/agentData.ts"
 
 const Reason = Schema.TaggedUnion({
@@ -222,7 +223,7 @@ const refuseBuild =
 const checkOptions = (model: string, name: agentData.ModelName, options: Json.JsonObject) =>
   Effect.andThen(
     agentData.rejectSecrets(options, agentData.optionsOfModel),
-    plainJson.checkObject(options, { what: agentData.optionsOfModel.what })
+    checkObject(options, { what: agentData.optionsOfModel.what })
   ).pipe(Effect.mapError(refuseBuild(model, name)))
 
 /** The key of a model that is kept ready; compared by structure. */
@@ -311,7 +312,7 @@ const fromProviders = <R>(providers: {
   readonly [name: string]: Provider<unknown, R>
 }): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> => {
   const known = Object.keys(providers).sort()
-  return fromLookup((provider) => plainJson.own(providers, provider) ?? { _tag: "UnknownProvider", provider, known })
+  return fromLookup((provider) => own(providers, provider) ?? { _tag: "UnknownProvider", provider, known })
 }
 
 /** @internal A registry that finds its providers by a function. */

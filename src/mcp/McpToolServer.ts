@@ -55,7 +55,9 @@ import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import type * as Limits from "../payload/Limits.ts"
 import * as base from "../payload/internal/base.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { resolveLimits } from "../payload/internal/limits.ts"
+import * as textScanner from "../payload/internal/textScanner.ts"
+import { defined } from "../payload/internal/values.ts"
 import * as RemoteTools from "../tool/RemoteTools.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -239,7 +241,7 @@ export const layerHttp = <
         options.bodyTimeout,
         (option, message) => new RemoteTools.InvalidOption({ option, message })
       )
-      const limits = yield* plainJson.resolveLimits(options.limits)
+      const limits = yield* resolveLimits(options.limits)
       const versions = options.protocols.flatMap(({ protocolVersion, runtime }) =>
         runtime._tag === "Stateful" ? [protocolVersion] : []
       )
@@ -282,7 +284,7 @@ const readBody = Effect.fnUntraced(function* (
   limits: Limits.Limits
 ) {
   const bytes = yield* requestBody.read(request, limits.maxBytes, timeout)
-  yield* Effect.mapError(plainJson.parse(bytes, { what: "request", limits }), ({ message }) => {
+  yield* Effect.mapError(textScanner.parse(bytes, { what: "request", limits }), ({ message }) => {
     const refusal: requestBody.Refusal = { status: 400, message }
     return refusal
   })
@@ -301,7 +303,7 @@ const describe = Effect.fnUntraced(function* (name: string, bound: boundTool.Bou
   }
   const tool = new McpSchema.Tool({
     name,
-    ...plainJson.defined({ description, title: annotations.title }),
+    ...defined({ description, title: annotations.title }),
     inputSchema: { ...parameters, type: "object" },
     ...(hasObject(success) ? { outputSchema: success } : {}),
     annotations: {

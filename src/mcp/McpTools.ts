@@ -60,8 +60,11 @@ import * as PayloadError from "../payload/PayloadError.ts"
 import * as agentReason from "../agent/internal/agentReason.ts"
 import * as base from "../payload/internal/base.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
+import * as copyJson from "../payload/internal/copyJson.ts"
 import * as fuel from "../payload/internal/fuel.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import * as jsonLimits from "../payload/internal/limits.ts"
+import * as jsonProblems from "../payload/internal/problems.ts"
+import * as jsonValues from "../payload/internal/values.ts"
 import type { Unavailable } from "../tool/RemoteTools.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -354,7 +357,7 @@ const whyOf = ({ reason }: McpClientError.McpClientError): string => {
 const defaultRetry = Schedule.exponential("100 millis").pipe(Schedule.upTo({ times: 5 }))
 
 /** Checked JSON that is an object. */
-const JsonObject = Schema.declare(plainJson.isObject, { expected: "an object" })
+const JsonObject = Schema.declare(jsonValues.isObject, { expected: "an object" })
 
 /** A tool as the server described it. */
 const Described = Schema.Struct({
@@ -427,8 +430,8 @@ const partOfWord = base.once(() => {
 /** Schemas have words, too. */
 const hasUnseen = (json: Schema.Json): boolean => {
   if (typeof json === "string") return json.replace(partOfWord(), "").search(base.unseen) >= 0
-  if (plainJson.isArray(json)) return json.some(hasUnseen)
-  return plainJson.isObject(json) && Object.entries(json).some(([key, value]) => hasUnseen(key) || hasUnseen(value))
+  if (jsonValues.isArray(json)) return json.some(hasUnseen)
+  return jsonValues.isObject(json) && Object.entries(json).some(([key, value]) => hasUnseen(key) || hasUnseen(value))
 }
 
 /** The first rule that a tool breaks. */
@@ -450,7 +453,7 @@ const findWrong = (described: Described) => {
 }
 
 const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolContract["annotations"] =>
-  plainJson.defined({
+  jsonValues.defined({
     title: title ?? annotations?.title,
     readonly: annotations?.readOnlyHint,
     destructive: annotations?.destructiveHint,
@@ -459,13 +462,13 @@ const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolCont
   })
 
 /** The schema of a server as it is, or as its author meant it where it cannot be checked as it is. */
-const readSchema = (json: Json.JsonObject, what: string, limits: plainJson.Options["limits"]) =>
+const readSchema = (json: Json.JsonObject, what: string, limits: jsonLimits.Options["limits"]) =>
   JsonSchema.make(json, { what, limits }).pipe(
     Effect.catchIf(
       ({ reason }) => reason !== "TooDeep" && reason !== "TooLarge",
       () => JsonSchema.make(convertSchema.asMeant(json), { what, limits })
     ),
-    Effect.provideService(plainJson.IsCheckedAgain, true)
+    Effect.provideService(jsonLimits.IsCheckedAgain, true)
   )
 
 const floors = {
@@ -507,7 +510,7 @@ const CallResult = Schema.Struct({
  * its JSON.
  */
 const toContent = (json: Schema.Json): ToolResult.Content => {
-  const known = plainJson.isObject(json) ? decodeBlock(connection.present(json, "resource")) : Option.none()
+  const known = jsonValues.isObject(json) ? decodeBlock(connection.present(json, "resource")) : Option.none()
   if (Option.isNone(known)) return ToolResult.textPart(JSON.stringify(json))
   const block = known.value
   if (block.type === "text") return ToolResult.textPart(block.text)
@@ -528,7 +531,7 @@ const fileOf = (mediaType: string, data: string, fileName?: string): ToolResult.
   if (!/^[\w+/-]+={0,2}$/.test(base64)) {
     return ToolResult.textPart(`[${base.firstUnits(mediaType, 100)}: left out, because its data is no base64]`)
   }
-  return { type: "file", mediaType, ...plainJson.defined({ fileName }), data: { type: "base64", base64 } }
+  return { type: "file", mediaType, ...jsonValues.defined({ fileName }), data: { type: "base64", base64 } }
 }
 
 /** The result of a call as the tool's output schema judges it. */
@@ -731,7 +734,7 @@ class Server {
   private get connect(): Effect.Effect<connection.Connection, McpToolsError> {
     const { connectTimeout = "30 seconds", limits, retry } = this.options
     return Effect.gen({ self: this }, function* () {
-      const { maxBytes } = yield* plainJson.resolveLimits(limits)
+      const { maxBytes } = yield* jsonLimits.resolveLimits(limits)
       const connectIn = Effect.fnUntraced({ self: this }, function* (protocol: connection.Protocol) {
         const scope = yield* Scope.fork(this.scope)
         const made = connection.connect({
@@ -795,7 +798,7 @@ class Server {
     return Effect.gen({ self: this }, function* () {
       const found: Array<unknown> = []
       let count = 0
-      const { maxTools } = yield* plainJson.resolveLimits(limits)
+      const { maxTools } = yield* jsonLimits.resolveLimits(limits)
       yield* connected.client.listTools({ timeout: connectTimeout }).pipe(
         Effect.provideService(connection.CurrentExchange, {
           onResult: (tools) => {
@@ -839,21 +842,21 @@ class Server {
     connected: connection.Connection
   ): Effect.Effect<Entry, Omit<RefusedTool, "server">> {
     return Effect.gen({ self: this }, function* () {
-      const name = plainJson.isObject(raw) ? plainJson.own(raw, "name") : undefined
+      const name = jsonValues.isObject(raw) ? jsonValues.own(raw, "name") : undefined
       const refuse = (problem: string) =>
         Effect.fail({ tool: base.truncateText(typeof name === "string" ? this.conceal(name) : "", 128), problem })
       const { limits } = this.options
       const checked = this.conceal(
-        yield* Effect.catch(plainJson.check(raw, { what: "tool", limits }), ({ message }) => refuse(message))
+        yield* Effect.catch(copyJson.check(raw, { what: "tool", limits }), ({ message }) => refuse(message))
       )
-      const json = plainJson.isObject(checked) ? connection.present(checked, "annotations", "execution") : checked
+      const json = jsonValues.isObject(checked) ? connection.present(checked, "annotations", "execution") : checked
       const described = yield* Effect.catch(Effect.fromResult(decodeDescribed(json)), (error) =>
-        refuse(PayloadError.render("", plainJson.problemsFromSchemaError(error, json)))
+        refuse(PayloadError.render("", jsonProblems.problemsFromSchemaError(error, json)))
       )
       if (taken.has(boundTool.encodeName(`${this.name}/${described.name}`))) {
         return yield* refuse("another tool of the server has its name, or the same one for a model")
       }
-      const fingerprint = plainJson.fingerprint(described)
+      const fingerprint = jsonValues.fingerprint(described)
       const known = this.listed?.entries.get(described.name)
       if (known?.fingerprint === fingerprint && connected.isCallable(known.request)) return known
       const wrong = findWrong(described)
@@ -894,7 +897,7 @@ class Server {
       })
         .annotateMerge(boundTool.toToolAnnotations(annotations))
         .annotate(ToolSettings.Timeout, timeout)
-        .annotate(plainJson.IsCheckedAgain, true)
+        .annotate(jsonLimits.IsCheckedAgain, true)
       const entry: Entry = {
         ...parts,
         output,
@@ -984,18 +987,18 @@ class Server {
   }
 }
 
-const readResult = (raw: unknown, conceal: ReturnType<typeof connection.makeConceal>, options: plainJson.Options) =>
+const readResult = (raw: unknown, conceal: ReturnType<typeof connection.makeConceal>, options: jsonLimits.Options) =>
   Effect.flatMap(
-    Effect.map(plainJson.check(raw, options), (json) =>
-      conceal(plainJson.isObject(json) ? connection.present(json) : json)
+    Effect.map(copyJson.check(raw, options), (json) =>
+      conceal(jsonValues.isObject(json) ? connection.present(json) : json)
     ),
-    plainJson.decode(CallResult, { ...options, onExcessProperty: "ignore" })
+    jsonProblems.decode(CallResult, { ...options, onExcessProperty: "ignore" })
   )
 
 const toProgress = ({ message, progress, total }: typeof connection.Progress.Type): ToolResult.Success => {
   const words = message === undefined ? undefined : base.truncateText(message, maxQuote)
   const content = ToolResult.textPart(words ?? (total === undefined ? `${progress}` : `${progress} of ${total}`))
-  return ToolResult.success({ progress, ...plainJson.defined({ total, message: words }) }, [content])
+  return ToolResult.success({ progress, ...jsonValues.defined({ total, message: words }) }, [content])
 }
 
 const ownTool = (described: Tool.Any, handler: boundTool.HandlerFunction): McpTool => {

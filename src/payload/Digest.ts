@@ -9,7 +9,10 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as PayloadError from "./PayloadError.ts"
 import { hashText } from "./internal/base.ts"
-import * as plainJson from "./internal/plainJson.ts"
+import { copyJson } from "./internal/copyJson.ts"
+import { type Limits, unlimited } from "./internal/limits.ts"
+import { formatPointer, isForbiddenKey, isPlainObject } from "./internal/values.ts"
+import { weigh } from "./internal/weigh.ts"
 
 interface Frame {
   readonly source: object
@@ -51,13 +54,13 @@ interface Frame {
 export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadError.PayloadError> => {
   // Only a trap of a Proxy can throw here, and the copier reports it.
   const written = Result.try(() =>
-    plainJson.weigh(json, maxSize.maxBytes, maxDepth, "anything") > maxSize.maxBytes
+    weigh(json, maxSize.maxBytes, maxDepth, "anything") > maxSize.maxBytes
       ? { text: "", path: "" }
       : writeCanonical(json, maxDepth)
   )
   if (Result.isSuccess(written) && written.success.path === undefined) return Result.succeed(written.success.text)
   return Result.mapError(
-    Result.flatMap(plainJson.copyJson(json, maxSize), (copy) => {
+    Result.flatMap(copyJson(json, maxSize), (copy) => {
       const { path, text } = writeCanonical(copy, Number.POSITIVE_INFINITY)
       if (path === undefined) return Result.succeed(text)
       return Result.fail(PayloadError.invalid([{ path, expected: "well-formed Unicode", found: "a lone surrogate" }]))
@@ -67,7 +70,7 @@ export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadEr
 }
 
 /** A few objects can refer to each other along any number of paths, and the text has each path. */
-const maxSize: plainJson.Limits = { ...plainJson.unlimited, maxNodes: 250_000, maxBytes: 64 * 1024 * 1024 }
+const maxSize: Limits = { ...unlimited, maxNodes: 250_000, maxBytes: 64 * 1024 * 1024 }
 
 const maxDepth = 1000
 
@@ -108,7 +111,7 @@ const writeCanonical = (json: unknown, maxDepth: number): Written => {
     const member = Object.getOwnPropertyDescriptor(frame.source, key)
     value = member?.enumerable === true ? member.value : undefined
     if (typeof key === "string") {
-      const name = plainJson.isForbiddenKey(key, value) ? undefined : writeScalar(key)
+      const name = isForbiddenKey(key, value) ? undefined : writeScalar(key)
       if (name === undefined) return { text, path: pathOf(stack) }
       text += `${name}:`
     }
@@ -116,7 +119,7 @@ const writeCanonical = (json: unknown, maxDepth: number): Written => {
 }
 
 const pathOf = (stack: ReadonlyArray<Frame>) =>
-  plainJson.formatPointer(stack.map(({ keys, next }) => keys?.[next - 1] ?? next - 1))
+  formatPointer(stack.map(({ keys, next }) => keys?.[next - 1] ?? next - 1))
 
 /** A text that `JSON.stringify` would only put in quotes. */
 const simpleText = /^[\w -]{0,64}$/
@@ -133,7 +136,7 @@ const writeScalar = (value: unknown): string | undefined => {
 
 const openFrame = (source: object): Frame | undefined => {
   const array = Array.isArray(source)
-  if (!plainJson.isPlainObject(source, array)) return undefined
+  if (!isPlainObject(source, array)) return undefined
   const names = Reflect.ownKeys(source)
   // An array has its items and its length
   if (array && names.length !== source.length + 1) return undefined

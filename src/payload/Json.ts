@@ -27,19 +27,18 @@ import type * as Schema from "effect/Schema"
 import type * as PayloadError from "./PayloadError.ts"
 import * as answerText from "./internal/answerText.ts"
 import * as base from "./internal/base.ts"
-import * as plainJson from "./internal/plainJson.ts"
+import * as copyJson from "./internal/copyJson.ts"
+import * as jsonLimits from "./internal/limits.ts"
+import * as jsonProblems from "./internal/problems.ts"
+import * as textScanner from "./internal/textScanner.ts"
+import * as jsonValues from "./internal/values.ts"
+import { textOf } from "./internal/weigh.ts"
 
-export {
-  check,
-  decode,
-  parse,
-  SecretNames,
-  secretNames,
-  stringify,
-  type JsonObject,
-  type Options,
-  type Secret
-} from "./internal/plainJson.ts"
+export { check, SecretNames, secretNames, type Secret } from "./internal/copyJson.ts"
+export type { Options } from "./internal/limits.ts"
+export { decode } from "./internal/problems.ts"
+export { parse, stringify } from "./internal/textScanner.ts"
+export type { JsonObject } from "./internal/values.ts"
 
 /**
  * JSON for the eyes of a person: characters that are not seen, or that change the order of others, are escapes.
@@ -62,7 +61,7 @@ export {
  * @category encoding
  * @since 0.1.0
  */
-export const show = (json: Schema.Json, space?: number): string => base.escapeUnseen(plainJson.textOf(json, space))
+export const show = (json: Schema.Json, space?: number): string => base.escapeUnseen(textOf(json, space))
 
 /**
  * True for a JSON value that is an object, neither an array nor `null`.
@@ -79,7 +78,7 @@ export const show = (json: Schema.Json, space?: number): string => base.escapeUn
  * @category guards
  * @since 0.1.0
  */
-export const isObject: (json: Schema.Json | undefined) => json is plainJson.JsonObject = plainJson.isObject
+export const isObject: (json: Schema.Json | undefined) => json is jsonValues.JsonObject = jsonValues.isObject
 
 /**
  * Parses JSON text or bytes with `Json.parse`, then decodes the value.
@@ -100,10 +99,10 @@ export const isObject: (json: Schema.Json | undefined) => json is plainJson.Json
  */
 export const decodeJson = <T, RD = never>(
   codec: Schema.Decoder<T, RD>,
-  options?: plainJson.Options
+  options?: jsonLimits.Options
 ): ((input: string | Uint8Array) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
-  const run = plainJson.decode(codec, options)
-  return (input) => Effect.flatMap(plainJson.parse(input, options), run)
+  const run = jsonProblems.decode(codec, options)
+  return (input) => Effect.flatMap(textScanner.parse(input, options), run)
 }
 
 /**
@@ -131,10 +130,10 @@ export const decodeJson = <T, RD = never>(
  */
 export const encode = <T, RE = never>(
   codec: Schema.Codec<T, unknown, unknown, RE>,
-  options?: plainJson.Options
+  options?: jsonLimits.Options
 ): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
-  const run = plainJson.encodeUnchecked(codec, options)
-  return (value) => Effect.flatMap(run(value), (json) => plainJson.check(json, options))
+  const run = jsonProblems.encodeUnchecked(codec, options)
+  return (value) => Effect.flatMap(run(value), (json) => copyJson.check(json, options))
 }
 
 /**
@@ -168,7 +167,7 @@ export const encode = <T, RE = never>(
 export const findSecret = (
   value: unknown,
   options?: { readonly names?: ReadonlySet<string> | undefined }
-): Option.Option<plainJson.Secret> => Option.fromUndefinedOr(plainJson.findSecret(value, options))
+): Option.Option<copyJson.Secret> => Option.fromUndefinedOr(copyJson.findSecret(value, options))
 
 /**
  * Reads the JSON a model answered with: the whole text if it is JSON, else the
@@ -201,9 +200,9 @@ export const findSecret = (
  */
 export const extract = (
   text: string,
-  options: { readonly limits?: Partial<plainJson.Limits> | undefined } = {}
+  options: { readonly limits?: Partial<jsonLimits.Limits> | undefined } = {}
 ): Result.Result<Schema.Json, PayloadError.PayloadError> => {
-  const limits = { ...plainJson.defaultLimits, ...options.limits }
+  const limits = { ...jsonLimits.defaultLimits, ...options.limits }
   const { error, values } = answerText.find(text, limits)
   const value = answerText.likeliest(values)
   return value === undefined ? Result.fail(error) : Result.succeed(value)

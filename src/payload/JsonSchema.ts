@@ -7,7 +7,7 @@
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { isNote, JsonSchemaError, type Refusal } from "./internal/compileSchema.ts"
-import { appendToken, fingerprint, isArray, isObject, kindOf, own, type JsonObject } from "./internal/plainJson.ts"
+import { appendToken, fingerprint, isArray, isObject, type JsonObject, kindOf, own } from "./internal/values.ts"
 
 export { codec, fromSchema, toSchema } from "./internal/convertSchema.ts"
 export { JsonSchemaError, make } from "./internal/compileSchema.ts"

@@ -10,9 +10,9 @@
  */
 
 import * as Layer from "effect/Layer"
-import { defaultLimits, Limits, overrideLimits } from "./internal/plainJson.ts"
+import { defaultLimits, Limits, overrideLimits } from "./internal/limits.ts"
 
-export { defaultLimits as defaults, Limits } from "./internal/plainJson.ts"
+export { defaultLimits as defaults, Limits } from "./internal/limits.ts"
 
 /**
  * Sets limits for everything under the layer; the ones not named keep their

@@ -17,9 +17,13 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as Json from "./Json.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as base from "./internal/base.ts"
+import { copyRefusingSecrets, findSecret, matchesPattern, SecretNames } from "./internal/copyJson.ts"
 import * as fuel from "./internal/fuel.ts"
 import * as gate from "./internal/gate.ts"
-import * as plainJson from "./internal/plainJson.ts"
+import { IsOwnData, runWithLimits } from "./internal/limits.ts"
+import { encodeUnchecked, toSchemaIssue } from "./internal/problems.ts"
+import { writeText } from "./internal/textScanner.ts"
+import { formatPointer, kindOf } from "./internal/values.ts"
 
 /**
  * A value written in some version, and what that version could not hold.
@@ -122,7 +126,7 @@ export const arm = <T, W>(options: {
     Effect.gen(function* () {
       const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), toPayloadError(what))
       yield* refuseRedacted(what, wire)
-      return { wire: yield* plainJson.encodeUnchecked(options.wire, { what })(wire), losses }
+      return { wire: yield* encodeUnchecked(options.wire, { what })(wire), losses }
     })
 })
 
@@ -293,7 +297,7 @@ export const make = <T>(options: {
   const versions = [...new Set(options.arms.map((arm) => arm.version))].sort((a, b) => a - b)
   const current = versions.at(-1) ?? 0
 
-  const armOf = (tag: unknown, kind = plainJson.kindOf(tag)): Effect.Effect<Arm<T>, PayloadError.PayloadError> => {
+  const armOf = (tag: unknown, kind = kindOf(tag)): Effect.Effect<Arm<T>, PayloadError.PayloadError> => {
     if (versions.length === 0 || versions.length < options.arms.length) {
       return Effect.die(new Error(`${what}: expected arms of different versions, found ${options.arms.length} arms`))
     }
@@ -306,14 +310,14 @@ export const make = <T>(options: {
   const read = (json: Schema.Json) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
-        const issue = { path: "", expected: `an object with the field "${field}"`, found: plainJson.kindOf(json) }
+        const issue = { path: "", expected: `an object with the field "${field}"`, found: kindOf(json) }
         return yield* new PayloadError.PayloadError({ what, reason: PayloadError.invalid([issue]) })
       }
       const hasTag = Object.hasOwn(json, field)
       const isSigned = !hasTag && typeof json["signature"] === "string"
       const arm = yield* armOf(hasTag ? json[field] : unversioned, isSigned ? base.signedEnvelope : undefined)
       const tagged = hasTag ? json : { ...json, [field]: arm.version }
-      return yield* Effect.provideService(arm.read(tagged, what), plainJson.IsOwnData, true)
+      return yield* Effect.provideService(arm.read(tagged, what), IsOwnData, true)
     })
 
   const open = (json: Schema.Json) => gate.open(json, what, read)
@@ -323,10 +327,8 @@ export const make = <T>(options: {
       const arm = yield* armOf(encodeOptions?.version ?? current)
       yield* refuseRedacted(what, value)
       const { losses, wire } = yield* arm.write(value, what)
-      const names = yield* plainJson.SecretNames
-      const json = yield* plainJson.runWithLimits({ what }, (limits) =>
-        plainJson.copyRefusingSecrets(wire, limits, data, names)
-      )
+      const names = yield* SecretNames
+      const json = yield* runWithLimits({ what }, (limits) => copyRefusingSecrets(wire, limits, data, names))
       if (!Json.isObject(json) || json[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
       }
@@ -360,7 +362,7 @@ export const make = <T>(options: {
       fuel.doorWithin(
         encodeOptions?.limits,
         Effect.flatMap(write(value, encodeOptions), (json) =>
-          plainJson.runWithLimits({ what }, (limits) => plainJson.writeText(json, limits, encodeOptions?.indent))
+          runWithLimits({ what }, (limits) => writeText(json, limits, encodeOptions?.indent))
         )
       ),
     get schema() {
@@ -423,9 +425,9 @@ export const single = <T>(options: {
     ...(member === undefined ? undefined : { [member]: Schema.Unknown })
   })
   const readHeading = Json.decode(Heading, { what, onExcessProperty: member === undefined ? "ignore" : "error" })
-  const place = { what, path: member === undefined ? "" : plainJson.formatPointer([member]) }
+  const place = { what, path: member === undefined ? "" : formatPointer([member]) }
   const readValue = Json.decode(value, place)
-  const writeValue = plainJson.encodeUnchecked(value, place)
+  const writeValue = encodeUnchecked(value, place)
   const bodyOf = (json: Json.JsonObject) =>
     member === undefined
       ? Object.fromEntries(Object.entries(json).filter(([key]) => !Object.hasOwn(heading, key)))
@@ -452,14 +454,12 @@ const scalarOf = (tag: unknown): string | number | boolean | null => {
 
 const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | PayloadError.Loss>): boolean =>
   allowed.some((entry) =>
-    typeof entry === "string"
-      ? plainJson.matchesPattern(entry, loss.path)
-      : entry.path === loss.path && entry.what === loss.what
+    typeof entry === "string" ? matchesPattern(entry, loss.path) : entry.path === loss.path && entry.what === loss.what
   )
 
 /** Refuses a value that holds a `Redacted`, before a schema could unwrap it. */
 const refuseRedacted = (what: string, value: unknown) => {
-  const secret = plainJson.findSecret(value, { keys: false })
+  const secret = findSecret(value, { keys: false })
   return secret === undefined ? Effect.void : Effect.fail(new PayloadError.PayloadError({ what, reason: secret }))
 }
 
@@ -471,7 +471,7 @@ const toSchema = <T>(
   const target = Schema.toType(type)
   const toIssue = (error: PayloadError.PayloadError | PayloadError.LossyEncoding, input: unknown) =>
     error._tag === "PayloadError"
-      ? plainJson.toSchemaIssue(error.problems, input)
+      ? toSchemaIssue(error.problems, input)
       : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(target, {

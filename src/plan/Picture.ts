@@ -47,7 +47,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { equalsJson, isArray, isObject, own, parsePointer } from "../payload/internal/values.ts"
 import type * as planRunParts from "../run/internal/planRunParts.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import type * as PlanRun from "./PlanRun.ts"
@@ -236,7 +236,7 @@ export const applyDiff = (
   // Core throws at an operation that does not fit the document.
   const applied = Result.try(() => {
     const to = JsonPatch.apply(self.changes, from)
-    return plainJson.equalsJson(JsonPatch.apply(self.undo, to), from) ? to : null
+    return equalsJson(JsonPatch.apply(self.undo, to), from) ? to : null
   })
   return Result.mapError(Result.flatMap(applied, fromDocument), () => {
     const expected = "the plan that the difference was made from"
@@ -272,10 +272,10 @@ const toDocument = (definition: PlanDefinition.PlanDefinition): Schema.JsonObjec
 const decodeDefinition = Schema.decodeUnknownResult(Schema.toType(PlanDefinition.PlanDefinition))
 
 const fromDocument = (json: Schema.Json): Result.Result<PlanDefinition.PlanDefinition, unknown> => {
-  const document = plainJson.isObject(json) ? json : {}
+  const document = isObject(json) ? json : {}
   const { order, steps } = document
-  if (!plainJson.isArray(order) || !plainJson.isObject(steps)) return Result.fail("no document")
-  return decodeDefinition({ ...document, steps: order.map((key) => plainJson.own(steps, String(key))) })
+  if (!isArray(order) || !isObject(steps)) return Result.fail("no document")
+  return decodeDefinition({ ...document, steps: order.map((key) => own(steps, String(key))) })
 }
 
 /** The plan that is drawn, with the prefix of its keys, and what is drawn besides the flow. */
@@ -397,7 +397,7 @@ const stepLines = ({ name, target }: PlanDefinition.StepDefinition, plan: string
 /** The plan that is drawn inside of a step, if one is. */
 const nestedPlan = (nested: Options["nested"], step: string, plan: Source | undefined): Source | undefined => {
   if (nested === undefined || nested === false) return undefined
-  return nested === true ? plan : plainJson.own(nested, step)
+  return nested === true ? plan : own(nested, step)
 }
 
 const drawStep = (
@@ -609,7 +609,7 @@ const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinit
   }
   for (const key of movedKeys(stepKeys(before), stepKeys(after))) add(key, "position")
   for (const { path } of JsonPatch.get(toDocument(before), toDocument(after))) {
-    const [field = "", key = "", inner] = plainJson.parsePointer(path)
+    const [field = "", key = "", inner] = parsePointer(path)
     if (field === "steps" && inner !== undefined) add(key, inner)
     else if (field !== "steps" && field !== "order") plan.add(field)
   }

@@ -44,9 +44,8 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
-import * as plainJson from "../payload/internal/plainJson.ts"
 import { hideContent } from "../payload/internal/base.ts"
-import { defined } from "../payload/internal/plainJson.ts"
+import { defined, kindOf } from "../payload/internal/values.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
@@ -543,7 +542,7 @@ const optionProblems = (step: string, options: Readonly<Record<string, unknown>>
   Object.entries(optionTypes)
     .filter(([slot, isType]) => !isType(options[slot]) && (options[slot] !== undefined || slot === "target"))
     .map(([slot]) => {
-      const found = plainJson.kindOf(options[slot])
+      const found = kindOf(options[slot])
       return planCheck.problemOf({ step }, { code: "InvalidOption", slot, found })
     })
 

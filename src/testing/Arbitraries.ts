@@ -11,12 +11,11 @@ import * as Schema from "effect/Schema"
 import * as AgentDefinition from "../agent/AgentDefinition.ts"
 import * as agentData from "../agent/internal/agentData.ts"
 import { toolNameProblem } from "../payload/internal/base.ts"
+import { defined, inheritedNames } from "../payload/internal/values.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import { defined } from "../payload/internal/plainJson.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 
@@ -318,9 +317,7 @@ const NameText = WellFormedText.check(
 
 const ToolNameText = Schema.Union([
   Schema.Literals(["get_order", "mcp/search", "a.b-c", "Ünïcode ☃", "x".repeat(80)]),
-  NameText.check(
-    Schema.makeFilter((name) => !plainJson.inheritedNames.has(name), { expected: "a name no object inherits" })
-  )
+  NameText.check(Schema.makeFilter((name) => !inheritedNames.has(name), { expected: "a name no object inherits" }))
 ])
 
 /** Property names, awkward ones too: separators of pointers, secrets' names, inherited ones. */

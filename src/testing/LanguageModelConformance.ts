@@ -27,7 +27,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import type * as Message from "../conversation/Message.ts"
 import * as modelMessages from "../conversation/internal/modelMessages.ts"
-import { defined, isObject } from "../payload/internal/plainJson.ts"
+import { defined, isObject } from "../payload/internal/values.ts"
 import { endWithin, expectEqual, makeCheck, realClock, show, type Check } from "./internal/checks.ts"
 
 /**

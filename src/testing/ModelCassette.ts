@@ -30,8 +30,10 @@ import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import * as fuel from "../payload/internal/fuel.ts"
+import * as jsonLimits from "../payload/internal/limits.ts"
 import { maskJson } from "../payload/internal/maskSecrets.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { publicDescription } from "../payload/internal/problems.ts"
+import { defined, getAt, type JsonObject, own } from "../payload/internal/values.ts"
 
 const parts = Schema.Array(Response.Part())
 
@@ -56,9 +58,9 @@ const encodeExchange = Schema.encodeEffect(Schema.toCodecJson(Exchange))
 
 const promptCodec = Schema.toCodecJson(Prompt.Prompt)
 
-const encodeTool = (tool: Tool.Any): plainJson.JsonObject => ({
+const encodeTool = (tool: Tool.Any): JsonObject => ({
   name: tool.name,
-  ...plainJson.defined({ description: Tool.getDescription(tool), strict: Tool.getStrictMode(tool) }),
+  ...defined({ description: Tool.getDescription(tool), strict: Tool.getStrictMode(tool) }),
   parameters: encodeSchema(() => Tool.getJsonSchema(tool))
 })
 
@@ -73,7 +75,7 @@ type Method = "generateText" | "streamText"
 
 /** The JSON without secrets. It is complete or refused: a cassette with less would replay another exchange. */
 const mask = Effect.fnUntraced(function* (json: Schema.Json) {
-  const tank = fuel.make((yield* plainJson.resolveLimits()).maxFuel)
+  const tank = fuel.make((yield* jsonLimits.resolveLimits()).maxFuel)
   const masked = maskJson(json, { tank, names: yield* Json.SecretNames })
   return fuel.isEmpty(tank) ? yield* fuel.fail(tank, "model cassette", "") : masked
 })
@@ -265,7 +267,7 @@ const refused = (method: Method, problem: string) =>
     method,
     reason: new AiError.UnknownError({
       description: `${problem}Record the file again with ModelCassette.layerRecord`,
-      metadata: { [plainJson.publicDescription]: true }
+      metadata: { [publicDescription]: true }
     })
   })
 
@@ -283,8 +285,8 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
   const [closest] = compared.toSorted((one, other) => one.distance - other.distance)
   const lines = (closest?.patch ?? []).slice(0, maxDifferences).map((operation) => {
     const [recorded, sent] = quoteBoth(
-      plainJson.getAt(closest?.exchange.request ?? null, operation.path),
-      plainJson.getAt(request, operation.path)
+      getAt(closest?.exchange.request ?? null, operation.path),
+      getAt(request, operation.path)
     )
     return `\n  ${operation.path}: recorded ${recorded}, sent ${sent}`
   })
@@ -345,7 +347,7 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
  */
 export const layerReplay = (
   path: string,
-  options?: Pick<plainJson.Options, "limits">
+  options?: Pick<jsonLimits.Options, "limits">
 ): Layer.Layer<LanguageModel.LanguageModel, PayloadError | PlatformError, FileSystem.FileSystem> =>
   Layer.effect(
     LanguageModel.LanguageModel,
@@ -358,7 +360,7 @@ export const layerReplay = (
 
       const find = Effect.fnUntraced(function* (options: LanguageModel.ProviderOptions, method: Method) {
         const { digest, request } = yield* encodeRequest(options, method)
-        const recorded = plainJson.own(answers, digest)
+        const recorded = own(answers, digest)
         const count = used.get(digest) ?? 0
         used.set(digest, count + 1)
         if (recorded === undefined) return yield* notRecorded(path, exchanges, request, method)

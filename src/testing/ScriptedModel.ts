@@ -34,7 +34,8 @@ import * as Tool from "effect/ai/Tool"
 import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import { defined, publicDescription } from "../payload/internal/plainJson.ts"
+import { publicDescription } from "../payload/internal/problems.ts"
+import { defined } from "../payload/internal/values.ts"
 
 const optional = Schema.optionalKey
 

@@ -65,7 +65,8 @@ import * as Json from "../payload/Json.ts"
 import type * as Limits from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { resolveLimits } from "../payload/internal/limits.ts"
+import * as jsonValues from "../payload/internal/values.ts"
 import * as RunContext from "./RunContext.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
@@ -585,9 +586,9 @@ const invalidRequest = ({ message, reason }: PayloadError) =>
   })
 
 const checkProtocol = (json: Schema.Json) => {
-  const version = Json.isObject(json) ? plainJson.own(json, "protocol") : undefined
+  const version = Json.isObject(json) ? jsonValues.own(json, "protocol") : undefined
   if (version === undefined || version === remoteProtocol.protocolVersion) return Effect.void
-  const found = typeof version === "number" ? String(version) : plainJson.kindOf(version)
+  const found = typeof version === "number" ? String(version) : jsonValues.kindOf(version)
   const supported = [remoteProtocol.protocolVersion]
   const message = `Protocol ${found} is not supported, protocol ${remoteProtocol.protocolVersion} is`
   return Effect.fail(remoteProtocol.UnsupportedProtocol.make({ message, found, supported }))
@@ -600,7 +601,7 @@ const makeReader = Effect.fnUntraced(function* ({ bodyTimeout, limits }: ServerO
   const decode = Json.decode(remoteProtocol.Request, options)
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     yield* checkMediaType(request)
-    const { maxBytes } = yield* plainJson.resolveLimits(limits)
+    const { maxBytes } = yield* resolveLimits(limits)
     const body = yield* Effect.mapError(requestBody.read(request, maxBytes, timeout), refuseBody(maxBytes))
     const json = yield* Effect.mapError(Json.parse(body, options), invalidRequest)
     yield* checkProtocol(json)
@@ -752,7 +753,7 @@ const failedCall = (
   { quoted, status }: { readonly status?: number; readonly quoted?: string | undefined } = {}
 ): FailedCall => {
   const ran = outcome === "unknown" ? "it is not known whether the tool ran" : "the tool did not run"
-  const value = { reason, outcome, ...plainJson.defined({ status }) }
+  const value = { reason, outcome, ...jsonValues.defined({ status }) }
   const message = `${sentence}, ${ran}${quoted === undefined ? "" : `: ${quoted}`}`
   return { _tag: "Failure", type: "remote_unavailable", message, value }
 }
@@ -858,7 +859,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
   const decodeResponse = Json.decodeJson(remoteProtocol.Response, reading)
 
   const answer = Effect.fnUntraced(function* (callId: string, response: HttpClientResponse.HttpClientResponse) {
-    const { maxBytes } = yield* plainJson.resolveLimits(limits)
+    const { maxBytes } = yield* resolveLimits(limits)
     const bytes = yield* requestBody.collect(response, maxBytes, largeResponse(maxBytes, response.status))
     if (response.status === 200) {
       const decoded = yield* Effect.mapError(decodeResponse(bytes), () => invalidResponse)
@@ -890,7 +891,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
       arguments: call.arguments,
       contractDigest: call.contract.digest,
       context: call.context,
-      ...plainJson.defined({ timeLeft })
+      ...jsonValues.defined({ timeLeft })
     }
     const text = yield* Effect.mapError(Json.stringify(body, { what: "tool call", limits }), ({ message, reason }) => {
       const unsent = reason._tag === "TooLarge" || reason._tag === "TooDeep" ? "request_too_large" : "invalid_request"

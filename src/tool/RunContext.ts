@@ -10,7 +10,8 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { JsonObject } from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { problemsFromSchemaError } from "../payload/internal/problems.ts"
+import { getAt } from "../payload/internal/values.ts"
 
 /**
  * The JSON object given to the run as `context`; empty when none was given.
@@ -137,8 +138,8 @@ export const read = <S extends Schema.Top>(
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   return Effect.flatMap(RunContext, (context) =>
     Effect.mapError(decode(context, { errors: "all" }), (error) => {
-      const found = plainJson.problemsFromSchemaError(error, context)
-      const isMissing = ({ path }: PayloadError.Problem) => plainJson.getAt(context, path) === undefined
+      const found = problemsFromSchemaError(error, context)
+      const isMissing = ({ path }: PayloadError.Problem) => getAt(context, path) === undefined
       return new RunContextError({
         missing: found.filter(isMissing).map(({ path }) => path.slice(1).replaceAll("/", ".")),
         issues: found.filter((problem) => !isMissing(problem))

@@ -10,7 +10,8 @@
 
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
-import { defined, textOf } from "../payload/internal/plainJson.ts"
+import { defined } from "../payload/internal/values.ts"
+import { textOf } from "../payload/internal/weigh.ts"
 
 /**
  * Options for providers, keyed by provider name.

@@ -4,7 +4,7 @@ import { Conversation, Message, ToolResult, type ConversationError, type Payload
 import { OpenAiMessages } from "effect-emissary/interop"
 import { Json as Jsons } from "effect-emissary/payload"
 import { isObject, type Json } from "./family.ts"
-import { defined } from "#src/payload/internal/plainJson.ts"
+import { defined } from "#src/payload/internal/values.ts"
 
 /** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
 

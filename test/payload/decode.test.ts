@@ -1,6 +1,7 @@
 import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
-import * as plainJson from "#src/payload/internal/plainJson.ts"
+import { checkCount, resolveLimits } from "#src/payload/internal/limits.ts"
+import { checkName, defined, inheritedNames, own } from "#src/payload/internal/values.ts"
 import { Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 import { test } from "../test.ts"
@@ -204,20 +205,20 @@ describe("L4 PayloadError", () => {
 
 describe("PAY-A Limits", () => {
   test("PAY-A defaults, the reference, and an override for one call", function* () {
-    assert.deepStrictEqual(yield* plainJson.resolveLimits(), Limits.defaults)
+    assert.deepStrictEqual(yield* resolveLimits(), Limits.defaults)
     const set = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 3, maxNodes: 5 })
-    assert.deepInclude(yield* set(plainJson.resolveLimits({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
+    assert.deepInclude(yield* set(resolveLimits({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
     const unset = { maxNodes: undefined } as unknown as Partial<Limits.Limits>
-    assert.strictEqual((yield* plainJson.resolveLimits(unset)).maxNodes, Limits.defaults.maxNodes)
-    assert.strictEqual((yield* plainJson.resolveLimits({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
+    assert.strictEqual((yield* resolveLimits(unset)).maxNodes, Limits.defaults.maxNodes)
+    assert.strictEqual((yield* resolveLimits({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
   })
 
   test("PAY-A counts of tools and messages", function* () {
     const at = { what: "agent", path: "/tools" }
-    yield* plainJson.checkCount("tools", 256, at)
-    const error = yield* Effect.flip(plainJson.checkCount("tools", 257, at))
+    yield* checkCount("tools", 256, at)
+    const error = yield* Effect.flip(checkCount("tools", 257, at))
     assert.deepInclude(error.reason, { what: "tools", limit: 256, found: 257, path: "/tools" })
-    const messages = plainJson.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
+    const messages = checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
     assert.deepInclude((yield* Effect.flip(messages)).reason, { what: "messages", limit: 2, found: 3 })
   })
 })
@@ -226,23 +227,23 @@ describe("L2 Names", () => {
   it("L2 every inherited name is refused where keys are names, and nothing else", () => {
     const at = { what: "registry", path: "/names" }
     for (const name of Object.getOwnPropertyNames(Object.prototype)) {
-      const error = Result.getOrThrow(Result.flip(plainJson.checkName(name, at)))
+      const error = Result.getOrThrow(Result.flip(checkName(name, at)))
       assert.deepInclude(error.reason, { _tag: "ForbiddenKey", path: "/names", key: name })
     }
-    assert.isTrue(Result.isSuccess(plainJson.checkName("constructors", at)))
+    assert.isTrue(Result.isSuccess(checkName("constructors", at)))
   })
 })
 
 describe("own and defined", () => {
   it("defined drops undefined members and keeps the order of the others", () => {
     const a: number | undefined = undefined
-    const made: { readonly x: number; readonly a?: number; readonly n: null } = plainJson.defined({ x: 1, a, n: null })
+    const made: { readonly x: number; readonly a?: number; readonly n: null } = defined({ x: 1, a, n: null })
     assert.strictEqual(JSON.stringify(made), `{"x":1,"n":null}`)
     assert.isFalse(Object.hasOwn(made, "a"))
   })
 
   it("L2 own reads no inherited member", () => {
-    assert.strictEqual(plainJson.own<number>({ constructor: 1 }, "constructor"), 1)
-    for (const name of plainJson.inheritedNames) assert.isUndefined(plainJson.own<unknown>({ a: 1 }, name))
+    assert.strictEqual(own<number>({ constructor: 1 }, "constructor"), 1)
+    for (const name of inheritedNames) assert.isUndefined(own<unknown>({ a: 1 }, name))
   })
 })

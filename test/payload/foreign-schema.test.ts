@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Result, type Schema } from "effect"
 import { JsonSchema } from "effect-emissary/payload"
 import * as convertSchema from "../../src/payload/internal/convertSchema.ts"
-import type { JsonObject } from "../../src/payload/internal/plainJson.ts"
+import type { JsonObject } from "../../src/payload/internal/values.ts"
 import { test } from "../test.ts"
 
 type Row = readonly [property: JsonObject, good: ReadonlyArray<Schema.Json>, bad: ReadonlyArray<Schema.Json>]

@@ -1,7 +1,7 @@
 import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Option, Redacted, Result, Schema } from "effect"
 import * as base from "#src/payload/internal/base.ts"
-import * as plainJson from "#src/payload/internal/plainJson.ts"
+import { fingerprint, getAt } from "#src/payload/internal/values.ts"
 import { type Limits, PayloadError } from "effect-emissary"
 import { Digest, Json } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
@@ -649,9 +649,9 @@ describe("PAY-A small parts", () => {
       { a: { b: 1 } },
       { "a:1,b": 2 }
     ]
-    assert.strictEqual(new Set(different.map(plainJson.fingerprint)).size, different.length)
-    assert.strictEqual(plainJson.fingerprint([-0]), plainJson.fingerprint([0]))
-    assert.strictEqual(plainJson.fingerprint({ a: 1, b: [2] }), plainJson.fingerprint({ b: [2], a: 1 }))
+    assert.strictEqual(new Set(different.map(fingerprint)).size, different.length)
+    assert.strictEqual(fingerprint([-0]), fingerprint([0]))
+    assert.strictEqual(fingerprint({ a: 1, b: [2] }), fingerprint({ b: [2], a: 1 }))
   })
 
   it("PAY-A the value at the root has the empty pointer, and a member without a name another one", () => {
@@ -659,7 +659,7 @@ describe("PAY-A small parts", () => {
     const pointers = ["", "/", "//a/0", "//a/length", "//a/0/x", "/b"]
     const found = [json, json[""], 7, undefined, undefined, undefined]
     assert.deepStrictEqual<unknown>(
-      pointers.map((pointer) => plainJson.getAt(json, pointer)),
+      pointers.map((pointer) => getAt(json, pointer)),
       found
     )
   })

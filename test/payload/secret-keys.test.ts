@@ -1,12 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted, Result, Schema } from "effect"
-import * as plainJson from "#src/payload/internal/plainJson.ts"
+import { copyRefusingSecrets, findSecret, isSecretName } from "#src/payload/internal/copyJson.ts"
+import { defaultLimits } from "#src/payload/internal/limits.ts"
 import { Agent, AgentDefinition } from "effect-emissary"
 import { Json, VersionedCodec } from "effect-emissary/payload"
 import { test } from "../test.ts"
 
 const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
-  plainJson.findSecret(value, data === undefined ? {} : { data })?.path
+  findSecret(value, data === undefined ? {} : { data })?.path
 
 describe("L8 secret keys", () => {
   const secret =
@@ -22,7 +23,7 @@ describe("L8 secret keys", () => {
     // Several of them
     "password2 api_key_1 token1 API_KEY_10 client_secrets user_passwords groq_api_keys access_tokens refreshTokens"
   for (const key of [...secret.split(" "), "Api Key"]) {
-    it(`L8 ${key} is on the list`, () => assert.isTrue(plainJson.isSecretName(key)))
+    it(`L8 ${key} is on the list`, () => assert.isTrue(isSecretName(key)))
   }
 
   const harmless =
@@ -33,7 +34,7 @@ describe("L8 secret keys", () => {
     "path pattern compat pins spin pinned pinboard topic option " +
     "auth0 sha256 base64 stop_token_1 max_tokens_2 prompt_tokens tokens2 oauth2"
   for (const key of [...harmless.split(" "), ""]) {
-    it(`L8 "${key}" is not on the list`, () => assert.isFalse(plainJson.isSecretName(key)))
+    it(`L8 "${key}" is not on the list`, () => assert.isFalse(isSecretName(key)))
   }
 
   it("L8 the published list is written without case and separators, or it would never match", () => {
@@ -120,14 +121,14 @@ describe("L8 secret keys", () => {
       [{ a: { data: shared }, b: { data: shared } }, "/a/data", "/b/data/password"],
       [{ a: inner, b: inner }, "/a/data", "/b/data/password"]
     ] as const) {
-      const written = plainJson.copyRefusingSecrets(value, plainJson.defaultLimits, [data], Json.secretNames)
+      const written = copyRefusingSecrets(value, defaultLimits, [data], Json.secretNames)
       assert.deepInclude(Result.getOrThrow(Result.flip(written)), { _tag: "Secret", path })
     }
   })
 
   it("L8 a long run of combining marks in a key costs linear time", () => {
     const key = `api${"\u0301\u0316".repeat(500_000)}_key`
-    assert.strictEqual(plainJson.isSecretName(key), true)
+    assert.strictEqual(isSecretName(key), true)
   })
 
   it("L8 cycles, deep values, getters and wide sharing do no harm", () => {

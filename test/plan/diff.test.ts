@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import * as plainJson from "#src/payload/internal/plainJson.ts"
+import { equalsJson } from "#src/payload/internal/values.ts"
 import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, mermaid } from "./picture-parsers.ts"
@@ -78,7 +78,7 @@ describe("PLAN-9 PlanDiff", () => {
       assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(roundTrip(diff), a)), b)
       const back = { changes: diff.undo, undo: diff.changes }
       assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(back, b)), a)
-      assert.strictEqual(diff.changes.length === 0, plainJson.equalsJson(a, b))
+      assert.strictEqual(diff.changes.length === 0, equalsJson(a, b))
     }
   )
 

@@ -18,8 +18,10 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { nameProblem, quote, toolNameProblem } from "../../payload/internal/base.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import { findSecret, SecretNames } from "../../payload/internal/copyJson.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as jsonLimits from "../../payload/internal/limits.ts"
+import * as jsonValues from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
 
@@ -295,9 +297,9 @@ const integerIssues = (path: string, options: JsonObject): ReadonlyArray<Payload
   for (const [at, value] of open) {
     if (typeof value === "object" && value !== null && !ArrayBuffer.isView(value) && !seen.has(value)) {
       seen.add(value)
-      for (const [key, member] of Object.entries(value)) open.push([plainJson.appendToken(at, key), member])
+      for (const [key, member] of Object.entries(value)) open.push([jsonValues.appendToken(at, key), member])
     } else if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      issues.push({ path: at, expected: "a whole number within 2^53", found: plainJson.typeOf(value) })
+      issues.push({ path: at, expected: "a whole number within 2^53", found: jsonValues.typeOf(value) })
     }
   }
   return issues
@@ -350,7 +352,7 @@ const ownIssues = (
 const levelsOfAgent = 3
 
 const nestingWithin = (
-  { maxDepth: limit }: plainJson.Limits,
+  { maxDepth: limit }: jsonLimits.Limits,
   agents: number,
   path: string
 ): Result.Result<void, PayloadError.PayloadError> =>
@@ -369,19 +371,19 @@ export interface Agents {
 }
 
 const treeWithin = (
-  limits: plainJson.Limits,
+  limits: jsonLimits.Limits,
   root: AgentDefinition
 ): Result.Result<ReadonlyArray<Agents>, PayloadError.PayloadError> => {
   const tree: Array<Agents> = [{ definition: root, path: "", depth: 0 }]
   let count = 0
   for (const { definition, depth, path } of tree) {
     count += definition.tools.length
-    const counted = plainJson.countWithin(limits, "tools", count, { what: artefact, path: `${path}/tools` })
+    const counted = jsonLimits.countWithin(limits, "tools", count, { what: artefact, path: `${path}/tools` })
     const within = Result.isFailure(counted) ? counted : nestingWithin(limits, depth, path)
     if (Result.isFailure(within)) return Result.fail(within.failure)
     for (const [index, { agent, name }] of definition.tools.entries()) {
       const at = `${path}/tools/${index}`
-      const named = plainJson.checkName(name, { what: artefact, path: `${at}/name` })
+      const named = jsonValues.checkName(name, { what: artefact, path: `${at}/name` })
       if (Result.isFailure(named)) return Result.fail(named.failure)
       if (agent !== undefined) tree.push({ definition: agent, path: `${at}/agent`, depth: depth + 1 })
     }
@@ -452,7 +454,7 @@ const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps", modelOpti
 
 const readTool = ({ agent, digest, ...rest }: WireTool): Tool => {
   const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
-  const tool = { ...rest, timeout, ...plainJson.defined({ agent: agent && readTools(agent) }) }
+  const tool = { ...rest, timeout, ...jsonValues.defined({ agent: agent && readTools(agent) }) }
   return digest === undefined ? contractDigest.withDigest(tool) : { ...tool, digest }
 }
 
@@ -471,12 +473,12 @@ const countTools = Effect.fnUntraced(function* (root: Schema.Json) {
   const agents = [{ json: root, path: "" }]
   let count = 0
   for (const { json, path } of agents) {
-    const tools = Json.isObject(json) ? plainJson.own(json, "tools") : undefined
-    if (!plainJson.isArray(tools)) continue
+    const tools = Json.isObject(json) ? jsonValues.own(json, "tools") : undefined
+    if (!jsonValues.isArray(tools)) continue
     count += tools.length
-    yield* plainJson.checkCount("tools", count, { what: artefact, path: `${path}/tools` })
+    yield* jsonLimits.checkCount("tools", count, { what: artefact, path: `${path}/tools` })
     for (const [index, tool] of tools.entries()) {
-      const agent = Json.isObject(tool) ? plainJson.own(tool, "agent") : undefined
+      const agent = Json.isObject(tool) ? jsonValues.own(tool, "agent") : undefined
       if (agent !== undefined) agents.push({ json: agent, path: `${path}/tools/${index}/agent` })
     }
   }
@@ -514,7 +516,7 @@ export const digestOfTool = Effect.fnUntraced(function* (
   if (known !== undefined) return known
   const agent = tool.agent && (yield* digestAt(tool.agent, `${path}/agent`))
   const contract = yield* ToolContract.digest(tool)
-  const digest = yield* Digest.sha256({ contract, ...plainJson.defined({ description: tool.description, agent }) })
+  const digest = yield* Digest.sha256({ contract, ...jsonValues.defined({ description: tool.description, agent }) })
   digestMemo.set(tool, digest)
   return digest
 })
@@ -527,8 +529,8 @@ export const rejectSecrets = (
   options: JsonObject,
   { path, what }: { readonly path: string; readonly what: string }
 ): Effect.Effect<void, PayloadError.PayloadError> =>
-  Effect.flatMap(plainJson.SecretNames, (names) => {
-    const secret = plainJson.findSecret(options, { names })
+  Effect.flatMap(SecretNames, (names) => {
+    const secret = findSecret(options, { names })
     if (secret === undefined) return Effect.void
     const reason = PayloadError.Reason.cases.Secret.make({ ...secret, path: path + secret.path })
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
@@ -554,7 +556,7 @@ const withoutPerRun = ({ perRun = [], ...definition }: AgentDefinition): AgentDe
   const { instructions, model, tools, ...rest } = definition
   return {
     ...rest,
-    ...plainJson.defined({
+    ...jsonValues.defined({
       instructions: perRun.includes("instructions") ? undefined : instructions,
       model: perRun.includes("model") ? undefined : model
     }),
@@ -587,7 +589,7 @@ const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
   const agents = new Map<string, string>()
   for (const [index, tool] of tools.entries()) {
     const digest = yield* digestOfTool(tool, `/tools/${index}`)
-    parts[plainJson.appendToken("/tools", tool.name)] = short(digest)
+    parts[jsonValues.appendToken("/tools", tool.name)] = short(digest)
     if (tool.agent !== undefined) agents.set(tool.name, digest)
   }
   return { parts, agents }

@@ -8,7 +8,7 @@ import type * as Schema from "effect/Schema"
 import type * as Tracer from "effect/Tracer"
 import type * as Prompt from "effect/ai/Prompt"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/values.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import type * as telemetry from "../../tool/internal/telemetry.ts"
 

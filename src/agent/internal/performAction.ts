@@ -24,19 +24,11 @@ import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as answerText from "../../payload/internal/answerText.ts"
-import {
-  appendToken,
-  defined,
-  getAt,
-  isObject,
-  Limits,
-  overLimit,
-  own,
-  publicDescription,
-  tooLargeAnswer
-} from "../../payload/internal/plainJson.ts"
 import { once, quote } from "../../payload/internal/base.ts"
+import { Limits } from "../../payload/internal/limits.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
+import { overLimit, publicDescription, tooLargeAnswer } from "../../payload/internal/problems.ts"
+import { appendToken, defined, getAt, isObject, own } from "../../payload/internal/values.ts"
 import * as children from "../../run/internal/children.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"

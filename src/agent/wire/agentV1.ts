@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { quote } from "../../payload/internal/base.ts"
-import { appendToken, defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
+import { appendToken, defined, isArray, isObject, kindOf, own } from "../../payload/internal/values.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
 import * as agentData from "../internal/agentData.ts"
 

@@ -13,7 +13,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as agentData from "../../agent/internal/agentData.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
-import { defined, own } from "../../payload/internal/plainJson.ts"
+import { defined, own } from "../../payload/internal/values.ts"
 import * as AiSdk from "../AiSdk.ts"
 import * as sdkError from "./sdkError.ts"
 

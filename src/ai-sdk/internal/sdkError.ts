@@ -12,8 +12,8 @@ import * as AiError from "effect/ai/AiError"
 import * as base from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as maskSecrets from "../../payload/internal/maskSecrets.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { overLimit, publicDescription } from "../../payload/internal/problems.ts"
+import { defined, own } from "../../payload/internal/values.ts"
 
 /** The call that failed, for the error's text. */
 export interface Failed {
@@ -153,7 +153,7 @@ const statusOfCode: Readonly<Record<string, number>> = {
 }
 
 /** Marks a description that may be shown: it quotes no message of the conversation. */
-const shown = { metadata: { [plainJson.publicDescription]: true } }
+const shown = { metadata: { [publicDescription]: true } }
 
 /** The sentence apart from a description that may be shown: a gateway repeats the prompt in it. */
 const withBody = ({ http, sentence }: Facts) => defined({ http: http && { ...http, ...defined({ body: sentence }) } })
@@ -278,7 +278,7 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
   const found = childOf(error, "statusCode")
   const numbers = ["code", "status"].flatMap((key) => placesOf(error).map((place) => Number(childOf(place, key))))
   const number = numbers.find((code) => Number.isSafeInteger(code) && code >= 400 && code < 600)
-  const named = codes.flatMap((code) => plainJson.own(statusOfCode, code.toLowerCase()) ?? [])[0]
+  const named = codes.flatMap((code) => own(statusOfCode, code.toLowerCase()) ?? [])[0]
   const status = Number.isSafeInteger(found) ? Number(found) : (number ?? named)
   const sentence = sentenceOf(error)
   return {
@@ -320,7 +320,7 @@ export const invalidOutput = ({ method, provider }: Failed, problem: string): Ai
 
 /** The error of an answer that passes a limit: the same one would come again. */
 export const tooLarge = ({ method }: Failed, description: string): AiError.AiError => {
-  const metadata = { ...shown.metadata, [plainJson.overLimit]: true }
+  const metadata = { ...shown.metadata, [overLimit]: true }
   return make(method, new AiError.InvalidOutputError({ description, metadata }))
 }
 

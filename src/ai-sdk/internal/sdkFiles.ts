@@ -10,7 +10,7 @@ import type { LanguageModelV4FilePart } from "@ai-sdk/provider"
 import * as Prompt from "effect/ai/Prompt"
 import * as Base64 from "effect/encoding/Base64"
 import { firstUnits } from "../../payload/internal/base.ts"
-import { isObject } from "../../payload/internal/plainJson.ts"
+import { isObject } from "../../payload/internal/values.ts"
 
 // --- Rules ---------------------------------------------------------------------------------------------------------
 //

@@ -30,8 +30,8 @@ import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import { formatPlace, hashText, quote } from "../../payload/internal/base.ts"
 import { kindKey, replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, isObject, type JsonObject } from "../../payload/internal/values.ts"
+import { toWellFormed, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as sdkFiles from "./sdkFiles.ts"
 import * as toolSchema from "./toolSchema.ts"
 
@@ -56,7 +56,7 @@ type Options = { readonly [provider: string]: unknown }
 
 /** The options of a part or message for the providers. Only objects are options. */
 export const toProviderOptions = (options: Options): { readonly providerOptions?: SharedV4ProviderOptions } => {
-  const kept = Object.entries(options).filter(([key, value]) => key !== kindKey && plainJson.isObject(value))
+  const kept = Object.entries(options).filter(([key, value]) => key !== kindKey && isObject(value))
   // Sound: the values are JSON objects, which the AI SDK types as mutable.
   return kept.length === 0 ? {} : { providerOptions: Object.fromEntries(kept) as SharedV4ProviderOptions }
 }
@@ -98,7 +98,7 @@ const outputOf = (part: Prompt.ToolResultPart): LanguageModelV4ToolResultOutput 
     return { type: "content", value: modelOutput.map(contentPart) }
   }
   const value = jsonOf(result)
-  if (plainJson.isObject(value) && value["type"] === "execution-denied") {
+  if (isObject(value) && value["type"] === "execution-denied") {
     const reason = value["reason"]
     return { type: "execution-denied", ...(typeof reason === "string" ? { reason } : undefined) }
   }
@@ -349,7 +349,7 @@ const withoutUnanswered = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArr
 
 /** The problem of a prompt that cannot be made well-formed. */
 export const wrongPrompt = ({ prompt }: LanguageModel.ProviderOptions): string | undefined =>
-  plainJson.wellFormedness(prompt.content) === "equal keys"
+  wellFormedness(prompt.content) === "equal keys"
     ? "expected a prompt with keys that differ once each half of a character is U+FFFD, got two that are equal"
     : undefined
 
@@ -358,7 +358,7 @@ export const toPrompt = (
   prompt: Prompt.Prompt,
   dialect: Pick<Dialect, "files" | "filesInResults" | "ids" | "laterSystem">
 ): LanguageModelV4Prompt =>
-  plainJson.toWellFormed(
+  toWellFormed(
     withoutUnanswered(placeSystem(prompt, dialect))
       .map((message) => asTaken(message, dialect))
       .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
@@ -466,7 +466,7 @@ type SdkTool = LanguageModelV4FunctionTool | LanguageModelV4ProviderTool
 type Made = {
   readonly name: string
   readonly tool: SdkTool
-  readonly strict: plainJson.JsonObject | undefined
+  readonly strict: JsonObject | undefined
   readonly form: toolSchema.Rewritten["form"]
 }
 
@@ -483,7 +483,7 @@ const makeTool = (tool: Tool.Any, rules: toolSchema.Rules): Result.Result<Made, 
   }
   const exported = Result.try({
     // Sound: a JSON Schema is JSON.
-    try: () => Tool.getJsonSchema(tool, { transformer: closed }) as plainJson.JsonObject,
+    try: () => Tool.getJsonSchema(tool, { transformer: closed }) as JsonObject,
     catch: (error) => ({ path: "", problem: error instanceof Error ? error.message : String(error) })
   })
   const rewritten = Result.flatMap(exported, (schema) => toolSchema.rewrite(schema, rules))
@@ -499,7 +499,7 @@ const makeTool = (tool: Tool.Any, rules: toolSchema.Rules): Result.Result<Made, 
         inputSchema: schema as JSONSchema7,
         ...defined({ description: Tool.getDescription(tool) })
       }
-      return { name, tool: plainJson.toWellFormed(made), strict: isStrict ? schema : undefined, form }
+      return { name, tool: toWellFormed(made), strict: isStrict ? schema : undefined, form }
     }
   })
 }
@@ -617,14 +617,14 @@ export const toCall = (
   const { objectName: name, schema } = responseFormat
   const json = Tool.getJsonSchemaFromSchema(schema, { transformer: dialect.transformer })
   // Sound: the keywords of both versions of JSON Schema that structured outputs use are the same.
-  return { ...common, responseFormat: { type: "json", name, schema: plainJson.toWellFormed(json) as JSONSchema7 } }
+  return { ...common, responseFormat: { type: "json", name, schema: toWellFormed(json) as JSONSchema7 } }
 }
 
 /** The client asks OpenAI for the strict form of each output. An output with a part of any type has no strict form. */
 export const withOpenOutput = (call: LanguageModelV4CallOptions, dialect: Dialect): LanguageModelV4CallOptions => {
   if (call.responseFormat?.type !== "json") return call
   // Sound: a JSON Schema is JSON.
-  const json = call.responseFormat.schema as plainJson.JsonObject
+  const json = call.responseFormat.schema as JsonObject
   if (JsonSchema.isStrict(json) && dialect.rules.strict([json])(json)) return call
   const { providerOptions } = call
   return {

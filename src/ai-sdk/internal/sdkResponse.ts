@@ -23,8 +23,12 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
 import * as Base64 from "effect/encoding/Base64"
-import { defined, parseText, tooLargeAnswer, unlimited, weigh, type Limits } from "../../payload/internal/plainJson.ts"
+import { type Limits, unlimited } from "../../payload/internal/limits.ts"
 import { kindKey } from "../../payload/internal/messageOrder.ts"
+import { tooLargeAnswer } from "../../payload/internal/problems.ts"
+import { parseText } from "../../payload/internal/textScanner.ts"
+import { defined } from "../../payload/internal/values.ts"
+import { weigh } from "../../payload/internal/weigh.ts"
 import type { Kind } from "./sdkRequest.ts"
 
 const toJson = Schema.decodeUnknownOption(Schema.Json)

@@ -13,8 +13,8 @@ import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import { withoutItemList } from "../../payload/internal/convertSchema.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import { acceptsWith } from "../../payload/internal/interpret.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { appendToken, isArray, isObject, type JsonObject } from "../../payload/internal/plainJson.ts"
+import { defaultLimits } from "../../payload/internal/limits.ts"
+import { appendToken, getAt, isArray, isObject, type JsonObject, parsePointer } from "../../payload/internal/values.ts"
 
 // --- Rules ---------------------------------------------------------------------------------------------------------
 //
@@ -175,7 +175,7 @@ const forEachPart = (schema: JsonObject, place: string, f: (part: JsonObject, pl
 const placeOf = (ref: Schema.Json | undefined): string | undefined => {
   if (typeof ref !== "string" || !ref.startsWith("#")) return undefined
   const pointer = Result.getOrUndefined(Result.try(() => decodeURIComponent(ref.slice(1))))
-  return pointer === undefined ? undefined : plainJson.parsePointer(pointer).reduce(appendToken, "")
+  return pointer === undefined ? undefined : parsePointer(pointer).reduce(appendToken, "")
 }
 
 /** Names for the schemas that references lead to, by their places. */
@@ -185,7 +185,7 @@ const nameTargets = (root: JsonObject): ReadonlyMap<string, string> => {
   forEachPart(root, "", ({ $ref }) => {
     const place = placeOf($ref)
     if (place === undefined || names.has(place)) return
-    const last = plainJson.parsePointer(place).at(-1) ?? "root"
+    const last = parsePointer(place).at(-1) ?? "root"
     const base = last.replaceAll(/[^A-Za-z0-9_.-]/gu, "_").slice(0, 48) || "schema"
     let name = base
     for (let n = names.size; taken.has(name); n++) name = `${base}_${n}`
@@ -235,7 +235,7 @@ const normalize = (root: JsonObject, isWrapped: boolean): { readonly main: JsonO
     return $ref === undefined ? out : { ...out, $ref }
   }
   const moved = Array.from(names, ([place, name]): readonly [string, Schema.Json] => {
-    const target = plainJson.getAt(root, place)
+    const target = getAt(root, place)
     return [name, isObject(target) ? body(target, place) : target === false ? { not: {} } : {}]
   })
   const $defs = Object.fromEntries(moved.filter(([name]) => isWrapped || name !== names.get("")))
@@ -284,7 +284,7 @@ class Names {
   readonly given = new Map<string, string>()
   readonly original = new Map<string, string>()
   /** For all schemas of names together. */
-  readonly tank = fuel.make(plainJson.defaultLimits.maxFuel)
+  readonly tank = fuel.make(defaultLimits.maxFuel)
   private readonly acceptors = new Map<Schema.Json, (name: string) => boolean>()
 
   readonly toModel = (key: string): string => this.given.get(key) ?? this.original.get(key) ?? key

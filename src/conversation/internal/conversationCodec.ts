@@ -13,7 +13,8 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaParser from "effect/SchemaParser"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as jsonLimits from "../../payload/internal/limits.ts"
+import { defined, isObject } from "../../payload/internal/values.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { ConversationError, Reason, Repair } from "../ConversationError.ts"
 import * as history from "./history.ts"
@@ -338,7 +339,7 @@ export const writeWire = (self: Conversation): Wire => {
   const { beside, tokenLimit } = history.asHistory(self)
   return {
     version: 1,
-    ...plainJson.defined({ tokenLimit, beside }),
+    ...defined({ tokenLimit, beside }),
     messages: history.messages(self)
   }
 }
@@ -347,7 +348,7 @@ const codecName = "Conversation"
 
 /** Refuses more messages than `Limits` allow. */
 export const checkCount = (found: number): Effect.Effect<void, PayloadError.PayloadError> =>
-  plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
+  jsonLimits.checkCount("messages", found, { what: codecName, path: "/messages" })
 
 /** The codec of a value that holds a conversation. The number of messages is checked before their schema. */
 const makeCodec = <T>(options: {
@@ -384,7 +385,7 @@ const makeCodec = <T>(options: {
 }
 
 const wireLength = (json: Schema.Json): number => {
-  const messages = plainJson.isObject(json) ? json["messages"] : undefined
+  const messages = isObject(json) ? json["messages"] : undefined
   return Array.isArray(messages) ? messages.length : 0
 }
 

@@ -24,16 +24,8 @@ import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
 import { kindKey, replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
-import {
-  defined,
-  equalsJson,
-  isSparse,
-  mostDense,
-  maxUnshared,
-  maxWeight,
-  weigh,
-  wellFormedness
-} from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson } from "../../payload/internal/values.ts"
+import { isSparse, maxUnshared, maxWeight, mostDense, weigh, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"

@@ -13,8 +13,13 @@ import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined, type Limits } from "../../payload/internal/plainJson.ts"
+import { copyJson } from "../../payload/internal/copyJson.ts"
+import type { Limits } from "../../payload/internal/limits.ts"
+import { tooLargeAnswer } from "../../payload/internal/problems.ts"
+import { writeText } from "../../payload/internal/textScanner.ts"
+import * as jsonValues from "../../payload/internal/values.ts"
+import { defined } from "../../payload/internal/values.ts"
+import { maxWeight, nodeWeight, weigh, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
@@ -73,8 +78,7 @@ const callArguments = (params: unknown): Option.Option<history.CallArguments> =>
 const maxLevels = 1000
 
 /** Tests that writing a value takes no longer than the greatest value that is kept. */
-const isLight = (value: unknown): boolean =>
-  plainJson.weigh(value, plainJson.maxWeight, maxLevels, "anything") < Number.POSITIVE_INFINITY
+const isLight = (value: unknown): boolean => weigh(value, maxWeight, maxLevels, "anything") < Number.POSITIVE_INFINITY
 
 /** The text of a value that is not JSON. */
 const textOf = (value: unknown): string =>
@@ -174,7 +178,7 @@ const failureKeys = new Set(["type", "message", "value"])
 
 /** The failure that a value describes. */
 const failureFromValue = (value: Schema.Json): ToolResult.Failure => {
-  if (!plainJson.isObject(value)) return ToolResult.failure("execution_error", valueText(value), value)
+  if (!jsonValues.isObject(value)) return ToolResult.failure("execution_error", valueText(value), value)
   const type = textField(value, "type")
   const message = textField(value, "message")
   if (type !== undefined && message !== undefined && Object.keys(value).every((key) => failureKeys.has(key))) {
@@ -182,14 +186,14 @@ const failureFromValue = (value: Schema.Json): ToolResult.Failure => {
   }
   const name = type ?? textField(value, "_tag") ?? "execution_error"
   return ToolResult.failure(
-    plainJson.own(coreFailureTypes, name) ?? name,
+    jsonValues.own(coreFailureTypes, name) ?? name,
     message ?? textField(value, "reason") ?? valueText(value),
     value
   )
 }
 
 const textField = (value: Readonly<Record<string, Schema.Json>>, key: string): string | undefined => {
-  const found = plainJson.own(value, key)
+  const found = jsonValues.own(value, key)
   return typeof found === "string" ? found : undefined
 }
 
@@ -697,15 +701,15 @@ export const unstorable = (answer: ResponseContent, limits: Limits): Unstorable 
   const { content, model, response } = answer
   // A time has a bounded size, and is no JSON yet
   const kept = { content, ...defined({ model, id: response?.id, metadata: response?.metadata }) }
-  if (plainJson.wellFormedness(kept) === "equal keys") {
+  if (wellFormedness(kept) === "equal keys") {
     const problem = "two keys in the answer of the model are equal once each half of a character is U+FFFD"
     return { problem, overLimit: false }
   }
   const { maxArrayLength, maxBytes, maxDepth, maxKeys, maxNodes, maxStringLength } = limits
   const values = Math.min(maxArrayLength, maxKeys, maxNodes / 8)
   // An answer as light as this fits, however its characters are written and whatever it is made of
-  const light = Math.min(maxBytes / 32, maxStringLength, values * plainJson.nodeWeight)
-  if (plainJson.weigh(kept, light) <= light) return undefined
+  const light = Math.min(maxBytes / 32, maxStringLength, values * nodeWeight)
+  if (weigh(kept, light) <= light) return undefined
   const calls = content.filter(({ type }) => type === "tool-call")
   const within = {
     ...limits,
@@ -713,8 +717,8 @@ export const unstorable = (answer: ResponseContent, limits: Limits): Unstorable 
     maxNodes: maxNodes / 2,
     maxDepth: maxDepth / 2 + levelsAround
   }
-  const written = Result.flatMap(plainJson.copyJson([kept, calls, calls, calls], within), (json) =>
-    plainJson.writeText(json, within, undefined)
+  const written = Result.flatMap(copyJson([kept, calls, calls, calls], within), (json) =>
+    writeText(json, within, undefined)
   )
   if (Result.isSuccess(written)) return undefined
   const { failure } = written
@@ -722,7 +726,7 @@ export const unstorable = (answer: ResponseContent, limits: Limits): Unstorable 
   const [one] = error.problems
   return one !== undefined && (failure._tag === "TooLarge" || failure._tag === "TooDeep")
     ? {
-        problem: plainJson.tooLargeAnswer(`the model${one.path && ` at ${one.path}`}`, one.expected, one.found),
+        problem: tooLargeAnswer(`the model${one.path && ` at ${one.path}`}`, one.expected, one.found),
         overLimit: true
       }
     : { problem: error.message, overLimit: false }
@@ -829,7 +833,7 @@ class Accumulator implements StreamAccumulator {
   }
 
   private make(kind: Kind, metadata: Metadata): Block {
-    this.counted += plainJson.nodeWeight
+    this.counted += nodeWeight
     return {
       kind,
       id: "",
@@ -1126,7 +1130,10 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
   const merged = new Map(Object.entries(left))
   for (const [provider, value] of Object.entries(right)) {
     const previous = merged.get(provider)
-    merged.set(provider, plainJson.isObject(previous) && plainJson.isObject(value) ? { ...previous, ...value } : value)
+    merged.set(
+      provider,
+      jsonValues.isObject(previous) && jsonValues.isObject(value) ? { ...previous, ...value } : value
+    )
   }
   return Object.fromEntries(merged)
 }

@@ -20,8 +20,9 @@ import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
 import { invalid, PayloadError, type Problem } from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
-import { defined, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { checkCount, resolveLimits } from "../../payload/internal/limits.ts"
+import { defined, equalsJson, isObject, kindOf, own } from "../../payload/internal/values.ts"
+import { toWellFormed } from "../../payload/internal/weigh.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type * as RenderError from "../RenderError.ts"
 
@@ -205,7 +206,7 @@ export const readMessage = (format: Format, body: MessageBody, json: Schema.Json
   const form = format.formOf(json, body.role)
   const written = format.write(body, form)
   const sent = format.withoutRefused(json, written)
-  const patch = plainJson.equalsJson(sent, written) ? undefined : JsonPatch.get(written, sent)
+  const patch = equalsJson(sent, written) ? undefined : JsonPatch.get(written, sent)
   return { index, body, note: defined({ form, patch }) }
 }
 
@@ -233,9 +234,9 @@ const writeMessage = (format: Format, message: Message.Message): Schema.Json => 
 export const checkMessages = Effect.fnUntraced(function* (
   items: ReadonlyArray<unknown>,
   roles: ReadonlyArray<string>,
-  options: Parameters<typeof plainJson.checkCount>[2]
+  options: Parameters<typeof checkCount>[2]
 ) {
-  yield* plainJson.checkCount("messages", items.length, options)
+  yield* checkCount("messages", items.length, options)
   for (const [index, item] of items.entries()) {
     const role = isObject(item) ? own(item, "role") : undefined
     if (typeof role === "string" && !roles.includes(role)) {
@@ -252,7 +253,7 @@ export const refuse = (
 ): Effect.Effect<void, PayloadError> =>
   issues.length === 0
     ? Effect.void
-    : Effect.flatMap(plainJson.resolveLimits(limits), ({ maxIssues }) => {
+    : Effect.flatMap(resolveLimits(limits), ({ maxIssues }) => {
         const reason = invalid(issues.slice(0, maxIssues), Math.max(0, issues.length - maxIssues))
         return Effect.fail(new PayloadError({ what, reason }))
       })
@@ -484,7 +485,7 @@ export const writeMessages = (format: Format, self: history.Conversation, option
     return restoreOrder(format.key, prepared).map((message) => ({
       message,
       // Messages that were stored may have halves of characters
-      json: plainJson.toWellFormed(writeMessage(format, message))
+      json: toWellFormed(writeMessage(format, message))
     }))
   })
 

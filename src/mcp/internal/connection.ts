@@ -26,7 +26,8 @@ import * as UrlParams from "effect/http/UrlParams"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
 import * as base from "../../payload/internal/base.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { isSecretName } from "../../payload/internal/copyJson.ts"
+import { defined, isArray, isObject } from "../../payload/internal/values.ts"
 import * as remoteProtocol from "../../tool/internal/remoteProtocol.ts"
 
 /** The place of a server: a program that speaks over its standard streams, or a URL. */
@@ -377,7 +378,7 @@ const takeResult = (method: string, result: unknown, wire: MutableWire, exchange
   if (method === "tools/list" && Array.isArray(result.tools)) {
     exchange.onResult(result.tools)
     const { nextCursor, ...rest } = present(result)
-    return { ...rest, tools: [], ...(nextCursor === "" ? {} : plainJson.defined({ nextCursor })) }
+    return { ...rest, tools: [], ...(nextCursor === "" ? {} : defined({ nextCursor })) }
   }
   if (method !== "tools/call") return result
   exchange.onResult(result)
@@ -425,7 +426,7 @@ const listenRequest = (place: HttpPlace, { session }: MutableWire, headers?: Rec
     HttpClientRequest.setHeaders({
       ...headersOf(place),
       ...headers,
-      ...plainJson.defined({ "mcp-session-id": session }),
+      ...defined({ "mcp-session-id": session }),
       accept: "text/event-stream",
       "mcp-protocol-version": McpProtocol.v2025_11_25.protocolVersion
     })
@@ -545,7 +546,7 @@ const secretsOf = (place: Place): ReadonlyArray<string> => {
   if ("command" in place) return []
   const url = Option.getOrUndefined(Option.liftThrowable(() => new URL(place.url))())
   const parameters = [...(url?.searchParams ?? [])].flatMap(([name, value]) =>
-    plainJson.isSecretName(name) || keyParameter.test(name) ? [value] : []
+    isSecretName(name) || keyParameter.test(name) ? [value] : []
   )
   return (
     Object.values(place.headers ?? {})
@@ -564,8 +565,8 @@ export const makeConceal = (place: Place): (<Value extends Schema.Json>(json: Va
   const hide = (text: string) => secrets.reduce((all, secret) => all.replaceAll(secret, "<redacted>"), text)
   const conceal = (json: Schema.Json): Schema.Json => {
     if (typeof json === "string") return hide(json)
-    if (plainJson.isArray(json)) return json.map(conceal)
-    return plainJson.isObject(json)
+    if (isArray(json)) return json.map(conceal)
+    return isObject(json)
       ? Object.fromEntries(Object.entries(json).map(([key, value]) => [hide(key), conceal(value)]))
       : json
   }

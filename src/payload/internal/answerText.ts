@@ -5,7 +5,9 @@
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as PayloadError from "../PayloadError.ts"
-import * as plainJson from "./plainJson.ts"
+import type { Limits } from "./limits.ts"
+import { parseSized } from "./textScanner.ts"
+import { isObject } from "./values.ts"
 
 /** The values of an answer, the latest first, and the error where there is none. */
 export interface Found {
@@ -19,12 +21,9 @@ const maxValues = 100
 export const refuse = (reason: PayloadError.Reason) =>
   new PayloadError.PayloadError({ what: "text of the model", reason })
 
-const parse = (
-  text: string,
-  limits: plainJson.Limits
-): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
+const parse = (text: string, limits: Limits): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
   Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), () =>
-    Result.mapError(plainJson.parseSized(text, limits), refuse)
+    Result.mapError(parseSized(text, limits), refuse)
   )
 
 /**
@@ -54,7 +53,7 @@ const isCutOff = (text: string, start: number): boolean =>
     : /^\[\s*[[{"]/.test(text.slice(start, start + 64))
 
 /** The strings, numbers, booleans and nulls of an answer: each alone in its code fence, or alone behind the thoughts. */
-const scalarsOf = (text: string, thoughtEnd: number, limits: plainJson.Limits) => {
+const scalarsOf = (text: string, thoughtEnd: number, limits: Limits) => {
   const answer = text.slice(thoughtEnd)
   const parts = answer.split("```")
   const found: Array<{ readonly at: number; readonly value: Schema.Json }> = []
@@ -76,7 +75,7 @@ const scalarsOf = (text: string, thoughtEnd: number, limits: plainJson.Limits) =
  * object inside of another value, or of a value that is malformed or cut off, is a part of an answer and no answer. A value that
  * breaks a limit hides the ones before it.
  */
-export const find = (text: string, limits: plainJson.Limits): Found => {
+export const find = (text: string, limits: Limits): Found => {
   if (text.length > limits.maxBytes) {
     const found = text.length
     return { values: [], error: refuse({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" }) }
@@ -136,4 +135,4 @@ export const find = (text: string, limits: plainJson.Limits): Found => {
 
 /** The value that is most likely the answer where no schema decides: the latest object, else array, else other value. */
 export const likeliest = (values: ReadonlyArray<Schema.Json>): Schema.Json | undefined =>
-  values.find(plainJson.isObject) ?? values.find((value) => Array.isArray(value)) ?? values[0]
+  values.find(isObject) ?? values.find((value) => Array.isArray(value)) ?? values[0]

@@ -6,7 +6,19 @@
 
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as plainJson from "./plainJson.ts"
+import {
+  allTypes,
+  appendToken,
+  equalsJson,
+  fingerprint,
+  getAt,
+  isArray,
+  isObject,
+  type JsonObject,
+  own,
+  typeBits,
+  typeNames
+} from "./values.ts"
 
 /** A part of a schema accepts more values than before, fewer values, or other values. */
 export type Relation = "wider" | "narrower" | "other"
@@ -68,8 +80,8 @@ interface Known {
 
 /** A comparison under way. */
 interface Walk {
-  readonly was: plainJson.JsonObject
-  readonly now: plainJson.JsonObject
+  readonly was: JsonObject
+  readonly now: JsonObject
   readonly known: Map<object, Map<object, Known>>
   readonly found: Array<readonly [object, object]>
   readonly count: { pairs: number }
@@ -79,16 +91,16 @@ interface Walk {
 }
 
 /** The differences between two schemas that each are a whole document. */
-export const compare = (was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
-  if (plainJson.equalsJson(was, now)) return []
-  const isOld = ({ $schema }: plainJson.JsonObject) => typeof $schema === "string" && $schema.includes("draft-07")
+export const compare = (was: JsonObject, now: JsonObject): Differences => {
+  if (equalsJson(was, now)) return []
+  const isOld = ({ $schema }: JsonObject) => typeof $schema === "string" && $schema.includes("draft-07")
   if (isOld(was) !== isOld(now)) return under("$schema", other(was["$schema"], now["$schema"]))
   const walk = { was, now, known: new Map(), found: [], count: { pairs: 0 }, depth: 0, level: 0 }
   return compareNodes(walk, was, now)
 }
 
 const under = (key: string | number, differences: Differences): Differences =>
-  differences.map((one) => ({ ...one, path: plainJson.appendToken("", key) + one.path }))
+  differences.map((one) => ({ ...one, path: appendToken("", key) + one.path }))
 
 const all = (differences: Differences, relation: Relation): boolean =>
   differences.every((one) => one.relation === relation)
@@ -103,13 +115,13 @@ const withRelation = (was: Node, now: Node, isWider: boolean, isNarrower: boolea
 
 const other = (was: Node, now: Node): Differences => withRelation(was, now, false, false)
 
-const unlessEqual = (was: Node, now: Node): Differences => (plainJson.equalsJson(was, now) ? [] : other(was, now))
+const unlessEqual = (was: Node, now: Node): Differences => (equalsJson(was, now) ? [] : other(was, now))
 
 const compareNodes = (walk: Walk, wasNode: Node, nowNode: Node): Differences => {
   const was = resolve(wasNode, walk.was)
   const now = resolve(nowNode, walk.now)
   if (was === false || now === false) return withRelation(wasNode, nowNode, was === false, now === false)
-  if (!plainJson.isObject(was) || !plainJson.isObject(now)) return unlessEqual(was, now)
+  if (!isObject(was) || !isObject(now)) return unlessEqual(was, now)
   const before = walk.known.get(was)?.get(now)
   walk.count.pairs += 1
   const isBeyond = walk.count.pairs > maxPairs || walk.depth > maxDepth
@@ -131,7 +143,7 @@ const remember = ({ found, known }: Walk, was: object, now: object, one: Known):
   found.push([was, now])
 }
 
-const compareObjects = (walk: Walk, was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
+const compareObjects = (walk: Walk, was: JsonObject, now: JsonObject): Differences => {
   const [wasAny, nowAny] = [onlyAnyOf(was), onlyAnyOf(now)]
   if ((wasAny === undefined) !== (nowAny === undefined)) return compareAny(walk, wasAny ?? [was], nowAny ?? [now])
   const names = new Set([...Object.keys(was), ...Object.keys(now)])
@@ -141,13 +153,8 @@ const compareObjects = (walk: Walk, was: plainJson.JsonObject, now: plainJson.Js
   return bounded(found)
 }
 
-const compareKeyword = (
-  walk: Walk,
-  name: string,
-  wasIn: plainJson.JsonObject,
-  nowIn: plainJson.JsonObject
-): Differences => {
-  const [was, now] = [plainJson.own(wasIn, name), plainJson.own(nowIn, name)]
+const compareKeyword = (walk: Walk, name: string, wasIn: JsonObject, nowIn: JsonObject): Differences => {
+  const [was, now] = [own(wasIn, name), own(nowIn, name)]
   if (name === "properties") return compareProperties(walk, wasIn, nowIn)
   if (name === "required") return compareRequired(was, now)
   if (name === "type") return compareTypes(was, now)
@@ -158,8 +165,8 @@ const compareKeyword = (
   const [lowest, highest] = [lowerBounds.get(name), upperBounds.get(name)]
   if (lowest !== undefined) return compareBounds(was, now, lowest, -1)
   if (highest !== undefined) return compareBounds(was, now, highest, 1)
-  const isLists = plainJson.isArray(was) && plainJson.isArray(now)
-  if (name === "additionalProperties" || (name === "items" && !plainJson.isArray(was) && !plainJson.isArray(now))) {
+  const isLists = isArray(was) && isArray(now)
+  if (name === "additionalProperties" || (name === "items" && !isArray(was) && !isArray(now))) {
     return compareNodes(walk, was, now)
   }
   if (constraints.has(name) && (was === undefined || now === undefined)) {
@@ -195,14 +202,14 @@ const compareAll = (walk: Walk, was: ReadonlyArray<Schema.Json>, now: ReadonlyAr
 }
 
 /** A name that is in one of them only has the schema of all other names there. */
-const compareProperties = (walk: Walk, was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
-  const [wasIn, nowIn] = [plainJson.own(was, "properties") ?? empty, plainJson.own(now, "properties") ?? empty]
-  if (!plainJson.isObject(wasIn) || !plainJson.isObject(nowIn)) return unlessEqual(wasIn, nowIn)
+const compareProperties = (walk: Walk, was: JsonObject, now: JsonObject): Differences => {
+  const [wasIn, nowIn] = [own(was, "properties") ?? empty, own(now, "properties") ?? empty]
+  if (!isObject(wasIn) || !isObject(nowIn)) return unlessEqual(wasIn, nowIn)
   const isKnown = !Object.hasOwn(was, "patternProperties") && !Object.hasOwn(now, "patternProperties")
   return Array.from(new Set([...Object.keys(wasIn), ...Object.keys(nowIn)])).flatMap((name) => {
-    const [left, right] = [plainJson.own(wasIn, name), plainJson.own(nowIn, name)]
+    const [left, right] = [own(wasIn, name), own(nowIn, name)]
     if (left !== undefined && right !== undefined) return under(name, compareNodes(walk, left, right))
-    const rest = (node: plainJson.JsonObject) => plainJson.own(node, "additionalProperties")
+    const rest = (node: JsonObject) => own(node, "additionalProperties")
     const found = compareNodes(walk, left ?? rest(was), right ?? rest(now))
     return under(name, withRelation(left, right, isKnown && all(found, "wider"), isKnown && all(found, "narrower")))
   })
@@ -211,45 +218,45 @@ const compareProperties = (walk: Walk, was: plainJson.JsonObject, now: plainJson
 /** True if two values of a keyword accept the same. */
 const isSame = (walk: Walk, keyword: string, was: Node, now: Node): boolean => {
   const inside = { ...walk, level: walk.level + 1 }
-  if (namedSchemas.has(keyword) && plainJson.isObject(was) && plainJson.isObject(now)) {
+  if (namedSchemas.has(keyword) && isObject(was) && isObject(now)) {
     const names = Object.keys(was)
     return (
       names.length === Object.keys(now).length &&
       names.every((name) => Object.hasOwn(now, name) && compareNodes(inside, was[name], now[name]).length === 0)
     )
   }
-  if (!schemas.has(keyword) || was === undefined || now === undefined) return plainJson.equalsJson(was, now)
-  if (!plainJson.isArray(was) || !plainJson.isArray(now)) return compareNodes(inside, was, now).length === 0
+  if (!schemas.has(keyword) || was === undefined || now === undefined) return equalsJson(was, now)
+  if (!isArray(was) || !isArray(now)) return compareNodes(inside, was, now).length === 0
   return was.length === now.length && comparePairs(inside, was, now).length === 0
 }
 
 /** A schema behind references. `true` and an absent schema are the same as an empty schema. */
-const resolve = (node: Node, document: plainJson.JsonObject): Node => {
+const resolve = (node: Node, document: JsonObject): Node => {
   let found = node
-  for (let hops = 0; hops < maxDepth && plainJson.isObject(found); hops += 1) {
-    const ref = plainJson.own(found, "$ref")
+  for (let hops = 0; hops < maxDepth && isObject(found); hops += 1) {
+    const ref = own(found, "$ref")
     if (typeof ref !== "string" || !ref.startsWith("#") || !isOnly("$ref", found)) break
     const pointer = Result.getOrUndefined(Result.try(() => decodeURIComponent(ref.slice(1))))
-    const target = pointer === undefined ? undefined : plainJson.getAt(document, pointer)
+    const target = pointer === undefined ? undefined : getAt(document, pointer)
     if (target === undefined) break
     found = target
   }
   return found === undefined || found === true ? empty : found
 }
 
-const empty: plainJson.JsonObject = {}
+const empty: JsonObject = {}
 
-const isOnly = (keyword: string, node: plainJson.JsonObject): boolean =>
+const isOnly = (keyword: string, node: JsonObject): boolean =>
   Object.keys(node).every((key) => key === keyword || words.has(key) || stores.has(key))
 
 /** The alternatives of a schema that has nothing else. */
-const onlyAnyOf = (node: plainJson.JsonObject): ReadonlyArray<Schema.Json> | undefined => {
-  const anyOf = plainJson.own(node, "anyOf")
-  return plainJson.isArray(anyOf) && isOnly("anyOf", node) ? anyOf : undefined
+const onlyAnyOf = (node: JsonObject): ReadonlyArray<Schema.Json> | undefined => {
+  const anyOf = own(node, "anyOf")
+  return isArray(anyOf) && isOnly("anyOf", node) ? anyOf : undefined
 }
 
 const compareRequired = (was: Node = [], now: Node = []): Differences => {
-  if (!plainJson.isArray(was) || !plainJson.isArray(now)) return unlessEqual(was, now)
+  if (!isArray(was) || !isArray(now)) return unlessEqual(was, now)
   const [before, after] = [new Set(was), new Set(now)]
   return [
     ...was.flatMap((name) => (after.has(name) ? [] : withRelation(name, undefined, true, false))),
@@ -258,19 +265,19 @@ const compareRequired = (was: Node = [], now: Node = []): Differences => {
 }
 
 /** The values that `const` and `enum` leave. */
-const valuesOf = (node: plainJson.JsonObject): ReadonlyArray<Schema.Json> | undefined => {
-  const constant = plainJson.own(node, "const")
-  const values = plainJson.own(node, "enum")
-  if (values !== undefined && !plainJson.isArray(values)) return undefined
+const valuesOf = (node: JsonObject): ReadonlyArray<Schema.Json> | undefined => {
+  const constant = own(node, "const")
+  const values = own(node, "enum")
+  if (values !== undefined && !isArray(values)) return undefined
   if (constant === undefined) return values
-  return values === undefined ? [constant] : values.filter((value) => plainJson.equalsJson(value, constant))
+  return values === undefined ? [constant] : values.filter((value) => equalsJson(value, constant))
 }
 
 type Values = ReadonlyArray<Schema.Json> | undefined
 
 const compareValues = (was: Values, now: Values): Differences => {
-  const left = was && new Set(was.map(plainJson.fingerprint))
-  const right = now && new Set(now.map(plainJson.fingerprint))
+  const left = was && new Set(was.map(fingerprint))
+  const right = now && new Set(now.map(fingerprint))
   const isWithin = (some: typeof left, others: typeof left) =>
     others === undefined || (some !== undefined && Array.from(some).every((value) => others.has(value)))
   return withRelation(was && [...was], now && [...now], isWithin(left, right), isWithin(right, left))
@@ -284,12 +291,12 @@ const compareBounds = (was: Node, now: Node, absent: number, sign: 1 | -1): Diff
 }
 
 const bitsOf = (types: Node): number | undefined => {
-  if (types === undefined) return plainJson.allTypes
+  if (types === undefined) return allTypes
   let bits = 0
-  for (const type of plainJson.isArray(types) ? types : [types]) {
-    const name = plainJson.typeNames.find((one) => one === type)
+  for (const type of isArray(types) ? types : [types]) {
+    const name = typeNames.find((one) => one === type)
     if (name === undefined) return undefined
-    bits |= plainJson.typeBits[name]
+    bits |= typeBits[name]
   }
   return bits
 }

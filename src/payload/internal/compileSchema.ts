@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 import * as closeNames from "./closeNames.ts"
+import { copyJson } from "./copyJson.ts"
 import * as fuel from "./fuel.ts"
 import {
   addProblem,
@@ -40,19 +41,27 @@ import {
   type UncheckedPattern,
   verdictOf
 } from "./interpret.ts"
+import * as jsonLimits from "./limits.ts"
 import * as Patterns from "./patterns.ts"
-import * as plainJson from "./plainJson.ts"
 import {
   appendToken,
+  countCodePoints,
   defined,
+  fingerprint,
+  getAt,
   isArray,
+  isMultipleOf,
   isObject,
   type JsonObject,
   kindOf,
   type Location,
   own,
-  toPointer
-} from "./plainJson.ts"
+  parsePointer,
+  toPointer,
+  typeBits,
+  typeNames,
+  typeOf
+} from "./values.ts"
 
 /** Why a document is refused: a name to branch on, and the problem. */
 export interface Refusal extends PayloadError.Problem {
@@ -174,7 +183,7 @@ const sizeReader =
   }
 
 const textLength: Measure = (value, run) =>
-  typeof value === "string" && spend(run, fuel.ofText(value.length)) ? plainJson.countCodePoints(value) : undefined
+  typeof value === "string" && spend(run, fuel.ofText(value.length)) ? countCodePoints(value) : undefined
 
 const itemCount: Measure = (value) => (isArray(value) ? value.length : undefined)
 
@@ -198,8 +207,8 @@ const enumReader: Reader = (value, keyword) => {
   const isMember = (found: Schema.Json): boolean => {
     scalars ??= new Set(members)
     if (typeof found !== "object") return scalars.has(found)
-    prints ??= new Set(members.filter((member) => typeof member === "object").map(plainJson.fingerprint))
-    return prints.has(plainJson.fingerprint(found))
+    prints ??= new Set(members.filter((member) => typeof member === "object").map(fingerprint))
+    return prints.has(fingerprint(found))
   }
   const expected = () => {
     const shown = members.slice(0, maxShownMembers).map((member) => base.truncateText(JSON.stringify(member), 60))
@@ -207,7 +216,7 @@ const enumReader: Reader = (value, keyword) => {
   }
   return (found, at, run) =>
     (spend(run, fuel.ofValue(found)) && isMember(found)) ||
-    (run.problems !== undefined && report(run, at, name, expected(), `another ${plainJson.typeOf(found)}`))
+    (run.problems !== undefined && report(run, at, name, expected(), `another ${typeOf(found)}`))
 }
 
 /** The check of a pattern that no engine runs. */
@@ -330,7 +339,7 @@ const containsReader: Reader = (value, keyword) => {
 const isUnique: Test<Schema.Json, Set<string>> = (item, seen, at, run, index) => {
   const before = seen.size
   return (
-    seen.add(plainJson.fingerprint(item)).size > before ||
+    seen.add(fingerprint(item)).size > before ||
     report(run, placeOf(run, at, index), "uniqueItems", "an item of its own", "one that came before")
   )
 }
@@ -420,7 +429,7 @@ const additionalReader: Reader = (value, keyword) => {
     const member = found[key] ?? null
     const here = placeOf(run, at, key)
     return additional.always === false
-      ? report(run, here, name, "no such key", plainJson.typeOf(member))
+      ? report(run, here, name, "no such key", typeOf(member))
       : evaluate(additional, member, here, run)
   }
   return (found, at, run) => !isObject(found) || every(Object.keys(found), found, at, run, test)
@@ -504,7 +513,7 @@ const reportNoMatch = (
       `${first.expected}${first.path === here ? "" : ` at ${base.truncateText(first.path.slice(here.length), 300)}`}`
   )
   const shown = base.truncateText(Array.from(new Set(reasons)).join(", or "), 300)
-  return report(run, at, name, `one of ${branches.length} alternatives (${shown})`, plainJson.typeOf(value))
+  return report(run, at, name, `one of ${branches.length} alternatives (${shown})`, typeOf(value))
 }
 
 const combinationReader =
@@ -549,7 +558,7 @@ const partReader =
 const notReader = partReader(
   "not",
   (part) => (value, at, run) =>
-    verdictOf(part, value, run) !== true || report(run, at, "not", `a value that "not" admits`, plainJson.typeOf(value))
+    verdictOf(part, value, run) !== true || report(run, at, "not", `a value that "not" admits`, typeOf(value))
 )
 
 const ifReader = partReader("if", (condition, node) => (value, at, run) => {
@@ -565,7 +574,7 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["maximum", numberReader((found, limit) => found <= limit, "at most", "a larger number")],
   ["exclusiveMinimum", numberReader((found, limit) => found > limit, "more than", "a number that is not")],
   ["exclusiveMaximum", numberReader((found, limit) => found < limit, "less than", "a number that is not")],
-  ["multipleOf", numberReader(plainJson.isMultipleOf, "a multiple of", "another number")],
+  ["multipleOf", numberReader(isMultipleOf, "a multiple of", "another number")],
   ["minLength", sizeReader(textLength, "least", "character")],
   ["maxLength", sizeReader(textLength, "most", "character")],
   ["pattern", patternReader],
@@ -662,9 +671,9 @@ const nodeUnits = 32
 const tokenUnits = 8
 
 /** Copies a document within the limits and the rules for keys. */
-export const copyDocument = (json: unknown, limits: plainJson.Limits): Result.Result<JsonObject, Refusal> => {
+export const copyDocument = (json: unknown, limits: jsonLimits.Limits): Result.Result<JsonObject, Refusal> => {
   const maxDepth = Math.min(limits.maxDepth, maxDocumentDepth)
-  const copied = plainJson.copyJson(json, { ...limits, maxDepth })
+  const copied = copyJson(json, { ...limits, maxDepth })
   if (Result.isFailure(copied)) {
     const [problem = { path: "", expected: "plain JSON", found: "another value" }] = problemsOf(copied.failure)
     const reason = refusalReasons.find((name) => name === copied.failure._tag) ?? "NotASchema"
@@ -821,17 +830,17 @@ class Compiler {
   }
 
   kinds(value: Schema.Json, keyword: Keyword): number {
-    const only = typeof value === "string" ? own<number>(plainJson.typeBits, value) : undefined
+    const only = typeof value === "string" ? own<number>(typeBits, value) : undefined
     if (only !== undefined) return only
     const list = isArray(value) ? value : [value]
     if (list.length === 0) keyword.invalid("a type", value)
     // Core reads a type that is there twice two times, and all below it with it
     if (new Set(list).size < list.length) keyword.invalid("each type once", value)
     return list.reduce<number>((bits, name) => {
-      const known = plainJson.typeNames.find((type) => type === name)
-      if (known !== undefined) return bits | plainJson.typeBits[known]
+      const known = typeNames.find((type) => type === name)
+      if (known !== undefined) return bits | typeBits[known]
       const found = typeof name === "string" ? base.quote(name) : kindOf(name)
-      keyword.refuse("UnsupportedType", `one of ${plainJson.typeNames.join(", ")}`, found)
+      keyword.refuse("UnsupportedType", `one of ${typeNames.join(", ")}`, found)
       return bits
     }, 0)
   }
@@ -879,10 +888,10 @@ class Compiler {
     for (let at = 0; at < pointer.length && here !== undefined;) {
       const next = pointer.indexOf("/", at + 1)
       const token = pointer.slice(at, next < 0 ? pointer.length : next)
-      key = plainJson.parsePointer(token)[0] ?? ""
+      key = parsePointer(token)[0] ?? ""
       if (appendToken("", key) !== token || !this.spend(tokenUnits, undefined)) return undefined
       holder = here
-      here = plainJson.getAt(holder, token)
+      here = getAt(holder, token)
       at += token.length
     }
     if (typeof here !== "boolean") return isObject(here) ? this.nodes.get(here) : undefined
@@ -999,7 +1008,7 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  * @category constructors
  * @since 0.1.0
  */
-export const make = (json: unknown, options: plainJson.Options = {}): Effect.Effect<JsonSchema, JsonSchemaError> =>
+export const make = (json: unknown, options: jsonLimits.Options = {}): Effect.Effect<JsonSchema, JsonSchemaError> =>
   Effect.flatMap(doorOf(options.limits), (door) => {
     const made = makeBehind(door, json)
     if (Result.isSuccess(made)) return Effect.succeed(made.success)
@@ -1008,7 +1017,7 @@ export const make = (json: unknown, options: plainJson.Options = {}): Effect.Eff
 
 /** Limits, fuel and the second engine of patterns for the documents of one door. */
 export interface Door {
-  readonly limits: plainJson.Limits
+  readonly limits: jsonLimits.Limits
   readonly tank: fuel.Fuel
   readonly engine: Engine
   /** The documents were read or copied within the limits, and no other code has them yet. */
@@ -1017,14 +1026,14 @@ export interface Door {
 }
 
 /** The door around, or one with limits of its own. */
-export const doorOf = (override?: Partial<plainJson.Limits>): Effect.Effect<Door> =>
+export const doorOf = (override?: Partial<jsonLimits.Limits>): Effect.Effect<Door> =>
   Effect.withFiber((fiber) => {
-    const around = fiber.getRef(plainJson.Limits)
-    const limits = override === undefined ? around : plainJson.overrideLimits(around, override)
+    const around = fiber.getRef(jsonLimits.Limits)
+    const limits = override === undefined ? around : jsonLimits.overrideLimits(around, override)
     const current = override?.maxFuel === undefined ? fiber.getRef(fuel.Current) : undefined
-    const isOwn = fiber.getRef(plainJson.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
+    const isOwn = fiber.getRef(jsonLimits.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
     const engine = fiber.getRef(Patterns.PatternEngine)
-    const isCheckedAgain = fiber.getRef(plainJson.IsCheckedAgain)
+    const isCheckedAgain = fiber.getRef(jsonLimits.IsCheckedAgain)
     return Effect.succeed({ limits, tank: current ?? fuel.make(limits.maxFuel), engine, isOwn, isCheckedAgain })
   })
 

@@ -10,8 +10,9 @@ import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
 import { compileOnce, copyDocument, doorOf, JsonSchemaError, checkedDocument } from "./compileSchema.ts"
 import * as interpret from "./interpret.ts"
-import * as plainJson from "./plainJson.ts"
-import { type JsonObject, appendToken, isArray, isObject } from "./plainJson.ts"
+import { resolveLimits } from "./limits.ts"
+import { toSchemaIssue } from "./problems.ts"
+import { appendToken, fingerprint, isArray, isObject, type JsonObject, typeBits } from "./values.ts"
 
 /**
  * The JSON Schema of a tool without parameters: a closed object without
@@ -116,7 +117,7 @@ const withoutAnyOf = (schema: Draft): void => {
   if (!isArray(parts)) return
   const seen = new Set<string>()
   const distinct = parts.filter((part) => {
-    const print = plainJson.fingerprint(part)
+    const print = fingerprint(part)
     return !seen.has(print) && seen.add(print)
   })
   schema["anyOf"] = distinct
@@ -154,11 +155,11 @@ const withoutPrefix = (schema: Draft): void => {
   const prefix = schema["prefixItems"]
   const items = schema["items"]
   if (prefix === undefined || items === undefined || !isArray(prefix)) return
-  if (prefix.every((item) => plainJson.fingerprint(item) === plainJson.fingerprint(items))) delete schema["prefixItems"]
+  if (prefix.every((item) => fingerprint(item) === fingerprint(items))) delete schema["prefixItems"]
 }
 
 const isEmptyStruct = (schema: JsonObject): boolean =>
-  Object.keys(schema).length === 1 && plainJson.fingerprint(schema) === `{"not":{"type":"null"}}`
+  Object.keys(schema).length === 1 && fingerprint(schema) === `{"not":{"type":"null"}}`
 
 const orderKeywords = (schema: Draft): JsonObject =>
   Object.fromEntries(Object.entries(schema).sort(([a], [b]) => keywordRank(a) - keywordRank(b)))
@@ -216,7 +217,7 @@ const meantType = (type: Schema.Json): Schema.Json | undefined => {
     return types.has(undefined) ? undefined : Array.from(types, (one) => one ?? null)
   }
   const name = typeof type === "string" ? type.toLowerCase() : ""
-  return otherTypes.has(name) ? otherTypes.get(name) : Object.hasOwn(plainJson.typeBits, name) ? name : type
+  return otherTypes.has(name) ? otherTypes.get(name) : Object.hasOwn(typeBits, name) ? name : type
 }
 
 /** Exclusive bounds of draft-04, which are true or false beside the bound. */
@@ -397,7 +398,7 @@ export const fromSchema = Effect.fnUntraced(function* (
   })
   if (Result.isFailure(exported)) return yield* refuse("", exported.failure)
   const { definitions: $defs, schema: exportedRoot } = exported.success
-  const document = copyDocument({ ...exportedRoot, $defs }, yield* plainJson.resolveLimits())
+  const document = copyDocument({ ...exportedRoot, $defs }, yield* resolveLimits())
   if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
   const { $defs: definitions, ...root } = document.success
   const named = Object.entries(definitions ?? {}).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
@@ -436,7 +437,7 @@ export const checkedBy = (
     Schema.makeFilter(
       (value, _, parse) =>
         Result.match(interpret.validate(self, value, options), {
-          onFailure: (problems) => plainJson.toSchemaIssue(problems, value, parse),
+          onFailure: (problems) => toSchemaIssue(problems, value, parse),
           onSuccess: () => undefined
         }),
       { representation: { id: sourceKey, payload: null, schemas }, toJsonSchema: () => shown }
@@ -488,7 +489,7 @@ export const codec = (self: interpret.JsonSchema, options?: interpret.ValidateOp
     Schema.decodeTo(Schema.Json, {
       decode: SchemaGetter.transformEffect((json, parse) =>
         Effect.mapError(Effect.fromResult(interpret.validate(self, json, options)), (problems) =>
-          plainJson.toSchemaIssue(problems, json, parse)
+          toSchemaIssue(problems, json, parse)
         )
       ),
       encode: SchemaGetter.passthrough()

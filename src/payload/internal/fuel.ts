@@ -16,7 +16,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import * as PayloadError from "../PayloadError.ts"
-import * as plainJson from "./plainJson.ts"
+import { Limits, resolveLimits } from "./limits.ts"
+import { isArray, isObject } from "./values.ts"
 
 /** The counter of one door, and the costs of schemas that were paid with it: nothing is done for them again. */
 export interface Fuel {
@@ -45,8 +46,8 @@ export const ofValue = (value: unknown): number => {
   while (open.length > 0) {
     const next = open.pop()
     units += typeof next === "string" ? 1 + ofText(next.length) : 1
-    if (plainJson.isArray(next)) for (const item of next) open.push(item)
-    else if (plainJson.isObject(next)) {
+    if (isArray(next)) for (const item of next) open.push(item)
+    else if (isObject(next)) {
       for (const key of Object.keys(next)) {
         units += 1 + ofText(key.length)
         open.push(next[key])
@@ -76,7 +77,7 @@ export const Current = Context.Reference<Fuel | undefined>("effect-emissary/payl
 
 /** The counter of the door around, or the counter of a new door under the current limits. */
 export const current: Effect.Effect<Fuel> = Effect.flatMap(Effect.service(Current), (fuel) =>
-  fuel === undefined ? Effect.map(plainJson.resolveLimits(), ({ maxFuel }) => make(maxFuel)) : Effect.succeed(fuel)
+  fuel === undefined ? Effect.map(resolveLimits(), ({ maxFuel }) => make(maxFuel)) : Effect.succeed(fuel)
 )
 
 /** Takes an amount from the door around, which fails when there is not enough. */
@@ -89,18 +90,16 @@ export const door = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, 
 
 /** A door with limits of its own, which the codecs inside it see, too. */
 export const doorWithin = <A, E, R>(
-  limits: Partial<plainJson.Limits> | undefined,
+  limits: Partial<Limits> | undefined,
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
-  limits === undefined
-    ? door(effect)
-    : Effect.provideServiceEffect(door(effect), plainJson.Limits, plainJson.resolveLimits(limits))
+  limits === undefined ? door(effect) : Effect.provideServiceEffect(door(effect), Limits, resolveLimits(limits))
 
 /** Runs an Effect as one door, and returns the units that it spent. */
 export const measure = <A, E, R>(
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<{ readonly exit: Exit.Exit<A, E>; readonly spent: number }, never, R> =>
-  Effect.flatMap(plainJson.resolveLimits(), ({ maxFuel }) => {
+  Effect.flatMap(resolveLimits(), ({ maxFuel }) => {
     const fuel = make(maxFuel)
     const run = Effect.exit(Effect.provideService(effect, Current, fuel))
     return Effect.map(run, (exit) => ({ exit, spent: fuel.spent }))

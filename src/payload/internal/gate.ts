@@ -7,7 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as PayloadError from "../PayloadError.ts"
-import { isObject, type JsonObject } from "./plainJson.ts"
+import { isObject, type JsonObject } from "./values.ts"
 
 /** `what` is the name of the artefact's codec. It `guards` some; others are read and written as they are. */
 export interface Gate {

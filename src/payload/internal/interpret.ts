@@ -8,10 +8,22 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
+import { copyJson } from "./copyJson.ts"
 import * as fuel from "./fuel.ts"
+import { defaultLimits, type Limits, overrideLimits } from "./limits.ts"
 import type * as Patterns from "./patterns.ts"
-import * as plainJson from "./plainJson.ts"
-import { isArray, isObject, type JsonObject, type Location, toPointer } from "./plainJson.ts"
+import {
+  allTypes,
+  describeTypes,
+  isArray,
+  isObject,
+  type JsonObject,
+  type Location,
+  toPointer,
+  typeBitOf,
+  typeBits,
+  typeOf
+} from "./values.ts"
 
 export type Dialect = "2020-12" | "draft-07"
 
@@ -39,7 +51,7 @@ export class Node {
   /** The number of its keywords, and of the items of the arrays among their values. */
   size: number = 0
   /** The kinds `type` admits, as bits. */
-  kinds: number = plainJson.allTypes
+  kinds: number = allTypes
   checks: ReadonlyArray<Check> = none.nodes
   properties: ReadonlyMap<string, Node> = none.properties
   patterns: ReadonlyArray<readonly [pattern: Patterns.CompiledPattern, node: Node]> = none.patterns
@@ -285,11 +297,11 @@ export const verdictOf = (node: Node, value: Schema.Json, run: Run): boolean | u
 export const evaluate = (node: Node, value: Schema.Json, at: Location | undefined, run: Run): boolean => {
   if (!spend(run, 1 + node.checks.length)) return false
   if (node.always !== undefined) {
-    return node.always || report(run, at, "false", "no value", plainJson.typeOf(value))
+    return node.always || report(run, at, "false", "no value", typeOf(value))
   }
-  if ((plainJson.typeBitOf(value) & node.kinds) === 0) {
+  if ((typeBitOf(value) & node.kinds) === 0) {
     if (run.problems === undefined) return false
-    return report(run, at, "type", plainJson.describeTypes(node.kinds), plainJson.typeOf(value))
+    return report(run, at, "type", describeTypes(node.kinds), typeOf(value))
   }
   if (node.checks.length === 0) return true
   if (!enter(run)) return false
@@ -346,10 +358,10 @@ const closureOf = (node: Node, run: Run): ReadonlyArray<Node> => {
 
 /** The array or object that a text is the JSON of, as models sometimes send them. */
 const parseContainer = (text: string): Schema.Json | undefined => {
-  if (!/^\s*[[{]/.test(text) || text.length > plainJson.defaultLimits.maxStringLength) return undefined
+  if (!/^\s*[[{]/.test(text) || text.length > defaultLimits.maxStringLength) return undefined
   const parsed = Result.try((): unknown => JSON.parse(text))
   if (Result.isFailure(parsed)) return undefined
-  return Result.getOrUndefined(plainJson.copyJson(parsed.success, plainJson.defaultLimits))
+  return Result.getOrUndefined(copyJson(parsed.success, defaultLimits))
 }
 
 /** The units for a value in a text that is parsed, and copied within the limits. */
@@ -358,13 +370,13 @@ const parsedUnits = 8
 /** Parses text that holds JSON where an array or object is wanted and text is not. */
 const coerceText = (nodes: ReadonlyArray<Node>, value: Schema.Json, run: Run): Schema.Json => {
   if (!run.coerce || typeof value !== "string") return value
-  const kinds = nodes.reduce((bits, node) => bits & node.kinds, plainJson.allTypes)
-  const { array, object, string } = plainJson.typeBits
+  const kinds = nodes.reduce((bits, node) => bits & node.kinds, allTypes)
+  const { array, object, string } = typeBits
   if ((kinds & string) !== 0 || (kinds & (array | object)) === 0) return value
   if (!spend(run, 1 + value.length / 4)) return value
   const parsed = parseContainer(value)
   if (parsed === undefined || !spend(run, parsedUnits * fuel.ofValue(parsed))) return value
-  return (plainJson.typeBitOf(parsed) & kinds) !== 0 ? parsed : value
+  return (typeBitOf(parsed) & kinds) !== 0 ? parsed : value
 }
 
 /** True for a property that is `null` and may be left out: declared, optional, and no schema of it takes `null`. */
@@ -540,7 +552,7 @@ export interface ValidateOptions {
   /** The greatest number of problems that are collected; default 50. */
   readonly maxIssues?: number | undefined
   /** Limits that differ from `Limits.defaults`; `maxFuel` bounds the work. */
-  readonly limits?: Partial<plainJson.Limits> | undefined
+  readonly limits?: Partial<Limits> | undefined
 }
 
 const exhaustedProblems = (run: Run): ReadonlyArray<PayloadError.Problem> =>
@@ -565,11 +577,9 @@ export const checkValue = (
   shared: fuel.Fuel | undefined
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
   const { limits: given } = options
-  const { defaultLimits } = plainJson
-  const limits =
-    given === undefined || given === defaultLimits ? defaultLimits : plainJson.overrideLimits(defaultLimits, given)
+  const limits = given === undefined || given === defaultLimits ? defaultLimits : overrideLimits(defaultLimits, given)
   const isDeep = limits.maxDepth > maxValueDepth
-  const copied = plainJson.copyJson(input, isDeep ? { ...limits, maxDepth: maxValueDepth } : limits)
+  const copied = copyJson(input, isDeep ? { ...limits, maxDepth: maxValueDepth } : limits)
   if (Result.isFailure(copied)) {
     return Result.fail(problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
   }
@@ -579,7 +589,7 @@ export const checkValue = (
     depth: 0,
     exhausted: undefined,
     problems,
-    maxIssues: Math.max(1, options.maxIssues ?? plainJson.defaultLimits.maxIssues),
+    maxIssues: Math.max(1, options.maxIssues ?? defaultLimits.maxIssues),
     strict: options.strict ?? false,
     coerce: options.coerce ?? false,
     isFilling: false,

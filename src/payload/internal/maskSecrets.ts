@@ -6,8 +6,9 @@
 
 import { identity } from "effect/Function"
 import type * as Schema from "effect/Schema"
+import { isSecretName } from "./copyJson.ts"
 import * as fuel from "./fuel.ts"
-import { isObject, isSecretName } from "./plainJson.ts"
+import { isObject } from "./values.ts"
 
 /** The text in place of a secret. */
 export const masked = "[redacted]"

@@ -9,8 +9,9 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
+import { defaultLimits } from "../../payload/internal/limits.ts"
 import * as Patterns from "../../payload/internal/patterns.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { equalsJson, isArray, isObject, own } from "../../payload/internal/values.ts"
 import * as planNames from "./planNames.ts"
 
 const kindStruct = planNames.kindStruct
@@ -159,7 +160,7 @@ const analyzeOnce = (root: When, tank: fuel.Fuel, engine: Engine): Analysis => {
   return { problems, customs: [...customs], patterns, units: tank.spent - before }
 }
 
-const freshTank = () => fuel.make(plainJson.defaultLimits.maxFuel)
+const freshTank = () => fuel.make(defaultLimits.maxFuel)
 
 /** Analyses of conditions that can be used. */
 const usable = new WeakMap<When, { readonly analysis: Analysis; readonly engine: Engine }>()
@@ -217,8 +218,8 @@ export interface Subject {
 const valueAtPath = (root: Schema.Json, path: Path): Schema.Json => {
   let here: Schema.Json = root
   for (const token of path) {
-    if (typeof token === "number") here = (plainJson.isArray(here) ? here[token] : undefined) ?? null
-    else here = (plainJson.isObject(here) ? plainJson.own(here, token) : undefined) ?? null
+    if (typeof token === "number") here = (isArray(here) ? here[token] : undefined) ?? null
+    else here = (isObject(here) ? own(here, token) : undefined) ?? null
   }
   return here
 }
@@ -254,11 +255,11 @@ const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"], 
   switch (when._tag) {
     case "Text":
     case "Equals":
-      return plainJson.equalsJson(value, when.value)
+      return equalsJson(value, when.value)
     case "Empty":
       return isEmpty(value)
     case "In":
-      return when.values.some((other) => plainJson.equalsJson(value, other))
+      return when.values.some((other) => equalsJson(value, other))
     case "GreaterThan":
       return compareValues(value, when.value) === 1
     case "LessThan":

@@ -19,8 +19,8 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
 import { quote } from "../../payload/internal/base.ts"
-import { appendToken, defined } from "../../payload/internal/plainJson.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { problemsFromSchemaError } from "../../payload/internal/problems.ts"
+import { appendToken, defined } from "../../payload/internal/values.ts"
 import * as children from "../../run/internal/children.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
@@ -280,7 +280,7 @@ const decodeAnswer = (schema: stepSchema.StepCodec | undefined, output: Schema.J
   schema === undefined
     ? Effect.succeed(output)
     : Effect.mapError(Schema.decodeEffect(schema)(output, { errors: "all" }), (error) =>
-        plainJson.problemsFromSchemaError(error, output)
+        problemsFromSchemaError(error, output)
       )
 
 /**

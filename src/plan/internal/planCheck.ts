@@ -8,8 +8,7 @@ import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
 import type * as fuel from "../../payload/internal/fuel.ts"
 import type { PatternEngine } from "../../payload/internal/patterns.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, inheritedNames } from "../../payload/internal/values.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
@@ -274,7 +273,7 @@ export const checkWritten = (
 
 /** A name that the wire of this version refuses, but no other check. */
 function* checkIdentifier(name: string): Violations {
-  const inherited = plainJson.inheritedNames.has(name)
+  const inherited = inheritedNames.has(name)
   if (nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return
   const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
   yield violation("InvalidName", "name", base.quote(name), { expected })

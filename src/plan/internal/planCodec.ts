@@ -12,8 +12,7 @@ import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import { PatternEngine } from "../../payload/internal/patterns.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, isObject, own } from "../../payload/internal/values.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
 import type * as Step from "../Step.ts"
@@ -186,7 +185,7 @@ const resolveTarget = (
   const report = lookup.refusal("targets", name, place)
   const refuse = (code: planCheck.RegistryCode, found: string): ResolvedTarget =>
     report(code, expected, found) ?? toolTarget(name)
-  const entry = plainJson.own(lookup.registry.targets ?? {}, name)
+  const entry = own(lookup.registry.targets ?? {}, name)
   if (entry === undefined) return refuse("MissingEntry", noEntry)
   if (stepTarget.isFunctionTarget(entry)) {
     if (kind === "agent") return refuse("WrongEntry", "a function of that name")
@@ -206,7 +205,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   { json, name }: PlanDefinition.SchemaRef,
   place: livePlan.SlotPlace
 ) {
-  const entry = name === undefined ? undefined : plainJson.own(lookup.registry.schemas ?? {}, name)
+  const entry = name === undefined ? undefined : own(lookup.registry.schemas ?? {}, name)
   if (json !== undefined && entry === undefined) {
     // A schema that cannot be compiled was refused before.
     const compiled = Option.getOrUndefined(yield* Effect.option(JsonSchema.make(json)))
@@ -223,7 +222,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   if (Result.isFailure(exported)) {
     return refuse("UnusableEntry", `${named} that has a JSON Schema`, `one that has none: ${exported.failure.message}`)
   }
-  if (json !== undefined && !plainJson.equalsJson(json, exported.success)) {
+  if (json !== undefined && !equalsJson(json, exported.success)) {
     const found = "one whose JSON Schema is different"
     return refuse("DifferentSchema", `${named} with the JSON Schema of the plan`, found)
   }
@@ -248,11 +247,11 @@ const predicateEntries = (
   name: string
 ): ReadonlyArray<RegistryPredicate> => {
   const find = (key: string, ofStep: { readonly [to: string]: RegistryPredicate } = {}) =>
-    [plainJson.own(predicates, key), plainJson.own(ofStep, to)].filter((entry) => entry !== undefined)
+    [own(predicates, key), own(ofStep, to)].filter((entry) => entry !== undefined)
   if (!lazyBridge.isRouteCondition(when, step, to)) return find(name)
-  const found = find(name, plainJson.own(routes, step))
+  const found = find(name, own(routes, step))
   const { unnamed } = lazyBridge
-  return found.length > 0 || !isUnnamed ? found : find(lazyBridge.routeKey(unnamed, to), plainJson.own(routes, unnamed))
+  return found.length > 0 || !isUnnamed ? found : find(lazyBridge.routeKey(unnamed, to), own(routes, unnamed))
 }
 
 const resolvePredicate = (
@@ -292,7 +291,7 @@ const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): Readonly
 const isNoSchema = ({ dialect }: planDraft.Draft, slot: planDraft.SchemaSlot, ref: PlanDefinition.SchemaRef): boolean =>
   dialect === "lazybridge" &&
   planDraft.isNoSchema(slot, ref) &&
-  plainJson.equalsJson(ref.json, slot === "output" ? { type: "string" } : {})
+  equalsJson(ref.json, slot === "output" ? { type: "string" } : {})
 
 const resolveStep = Effect.fnUntraced(function* (
   lookup: Lookup,
@@ -349,8 +348,7 @@ export const resolvePlan = Effect.fnUntraced(function* <R>(draft: planDraft.Draf
   return livePlan.planFromLive<R>(yield* livePlan.checkParts(parts, [], checked))
 }, fuel.door)
 
-const member = (value: unknown, key: string): unknown =>
-  plainJson.isObject(value) ? plainJson.own(value, key) : undefined
+const member = (value: unknown, key: string): unknown => (isObject(value) ? own(value, key) : undefined)
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 

@@ -13,8 +13,7 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import { PatternEngine } from "../../payload/internal/patterns.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, formatPointer, inheritedNames, isArray, own } from "../../payload/internal/values.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
@@ -78,7 +77,7 @@ const makeReport = (before: Problems) => {
 
 /** A name that selects something is none that every object inherits. */
 const checkKey = (path: string, key: string | undefined): Effect.Effect<void, PayloadError.PayloadError> => {
-  if (key === undefined || !plainJson.inheritedNames.has(key)) return Effect.void
+  if (key === undefined || !inheritedNames.has(key)) return Effect.void
   const reason = PayloadError.Reason.cases.ForbiddenKey.make({ path, key })
   return Effect.fail(new PayloadError.PayloadError({ what: documentName, reason }))
 }
@@ -110,7 +109,7 @@ const checkCondition = Effect.fnUntraced(function* (
 ) {
   for (const name of customs) yield* checkKey(path, name)
   for (const problem of problems) {
-    const place = `${path}${plainJson.formatPointer(problem.path)}`
+    const place = `${path}${formatPointer(problem.path)}`
     add(place, "a condition that can be used", `one that cannot: ${problem.reason}`)
   }
 })
@@ -197,11 +196,11 @@ const unitsOf = (document: Schema.Json): number => {
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const [json, nesting] = next
     // A condition is decoded once more for each condition around it
-    sum += plainJson.isArray(json) ? json.length * units.item : units.object + nesting * units.nesting
+    sum += isArray(json) ? json.length * units.item : units.object + nesting * units.nesting
     for (const key in json) {
-      const member = plainJson.isArray(json) ? json[Number(key)] : json[key]
+      const member = isArray(json) ? json[Number(key)] : json[key]
       if (typeof member !== "object" || member === null) continue
-      const each = plainJson.own(memberUnits, key)
+      const each = own(memberUnits, key)
       if (each !== undefined) sum += Object.keys(member).length * each
       if (key !== "schema") open.push([member, nesting + (key === "conditions" || key === "condition" ? 1 : 0)])
     }

@@ -10,7 +10,7 @@ import * as agentReason from "../../agent/internal/agentReason.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
-import { kindOf } from "../../payload/internal/plainJson.ts"
+import { kindOf } from "../../payload/internal/values.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 

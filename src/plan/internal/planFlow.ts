@@ -4,7 +4,7 @@
 
 import * as Arr from "effect/Array"
 import * as base from "../../payload/internal/base.ts"
-import { equalsJson } from "../../payload/internal/plainJson.ts"
+import { equalsJson } from "../../payload/internal/values.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as When from "../When.ts"

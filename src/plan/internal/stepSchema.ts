@@ -6,7 +6,7 @@ import { memoize } from "effect/Function"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as base from "../../payload/internal/base.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as jsonValues from "../../payload/internal/values.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 
 /** The fields that `routesBy` may name: the fields of the output, when its type is known. */
@@ -183,33 +183,33 @@ const anyOf = (shapes: ReadonlyArray<Shape>): Shape => {
 /** The depth to which references, unions and intersections are followed. A deeper schema can be anything. */
 const maxDepth = 16
 
-const listOf = (json: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (plainJson.isArray(json) ? json : [])
+const listOf = (json: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (jsonValues.isArray(json) ? json : [])
 
 /** Longer lists of values are not compared. */
 const maxListed = 1000
 
 /** A whole number beyond 2^53 is a `number` alone. */
-const typeOf = (value: Schema.Json) => (Number.isSafeInteger(value) ? "integer" : plainJson.kindOf(value))
+const typeOf = (value: Schema.Json) => (Number.isSafeInteger(value) ? "integer" : jsonValues.kindOf(value))
 
 /** The shape by the keywords of a schema itself, without keywords that hold other schemas. */
-const ownShape = (schema: plainJson.JsonObject): Shape => {
-  const type = plainJson.own(schema, "type")
-  const names = typeof type === "string" ? [type] : plainJson.isArray(type) ? type.map(String) : undefined
+const ownShape = (schema: jsonValues.JsonObject): Shape => {
+  const type = jsonValues.own(schema, "type")
+  const names = typeof type === "string" ? [type] : jsonValues.isArray(type) ? type.map(String) : undefined
   const declared = names && new Set(names.flatMap((name) => (name === "number" ? ["number", "integer"] : [name])))
-  const constant = plainJson.own(schema, "const")
-  const listed = constant === undefined ? plainJson.own(schema, "enum") : [constant]
+  const constant = jsonValues.own(schema, "const")
+  const listed = constant === undefined ? jsonValues.own(schema, "enum") : [constant]
   const all = listOf(listed)
   const values = declared === undefined ? all : all.filter((value) => declared.has(typeOf(value)))
   return {
-    types: plainJson.isArray(listed) ? new Set(values.map(typeOf)) : declared,
+    types: jsonValues.isArray(listed) ? new Set(values.map(typeOf)) : declared,
     literals: new Set(values.length > maxListed ? [] : values.filter(isPlain)),
-    isListed: plainJson.isArray(listed) && values.length <= maxListed && values.every(isPlain),
+    isListed: jsonValues.isArray(listed) && values.length <= maxListed && values.every(isPlain),
     fields: new Map(),
-    required: new Set(listOf(plainJson.own(schema, "required")).map(String)),
+    required: new Set(listOf(jsonValues.own(schema, "required")).map(String)),
     isClosed:
-      plainJson.own(schema, "additionalProperties") === false &&
-      plainJson.own(schema, "patternProperties") === undefined,
-    hasDefault: plainJson.own(schema, "default") !== undefined
+      jsonValues.own(schema, "additionalProperties") === false &&
+      jsonValues.own(schema, "patternProperties") === undefined,
+    hasDefault: jsonValues.own(schema, "default") !== undefined
   }
 }
 
@@ -222,8 +222,8 @@ const isAnything = (shape: Shape): boolean =>
   shape.types === undefined && sizeOf(shape) === 0 && !shape.isListed && !shape.isClosed && !shape.hasDefault
 
 /** Reads schemas inside of a document, each once. */
-const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json) => Shape) => {
-  const known = new Map<plainJson.JsonObject, Shape>()
+const makeReader = (root: jsonValues.JsonObject, readField: (schema: Schema.Json) => Shape) => {
+  const known = new Map<jsonValues.JsonObject, Shape>()
   let left = maxMerged
   const merge = (all: (shapes: ReadonlyArray<Shape>) => Shape, parts: ReadonlyArray<Shape>): Shape => {
     const [first = nothing, ...others] = new Set(parts)
@@ -233,22 +233,22 @@ const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json)
   }
   const read = (schema: Schema.Json | undefined, depth = maxDepth): Shape => {
     if (schema === false) return nothing
-    if (!plainJson.isObject(schema) || depth === 0) return anything
+    if (!jsonValues.isObject(schema) || depth === 0) return anything
     const before = known.get(schema)
     if (before !== undefined) return before
     // A schema that holds itself can be anything where it does.
     known.set(schema, anything)
     const inner = (json: Schema.Json | undefined) => read(json, depth - 1)
-    const ref = plainJson.own(schema, "$ref")
-    const union = plainJson.own(schema, "anyOf") ?? plainJson.own(schema, "oneOf")
-    const properties = plainJson.own(schema, "properties")
-    const fields = Object.entries(plainJson.isObject(properties) ? properties : {})
+    const ref = jsonValues.own(schema, "$ref")
+    const union = jsonValues.own(schema, "anyOf") ?? jsonValues.own(schema, "oneOf")
+    const properties = jsonValues.own(schema, "properties")
+    const fields = Object.entries(jsonValues.isObject(properties) ? properties : {})
     const own = { ...ownShape(schema), fields: new Map(fields.map(([key, field]) => [key, readField(field)])) }
     const parts = [
       own,
-      typeof ref === "string" && ref.startsWith("#") ? inner(plainJson.getAt(root, ref.slice(1))) : anything,
-      plainJson.isArray(union) ? merge(anyOf, union.map(inner)) : anything,
-      ...listOf(plainJson.own(schema, "allOf")).map(inner)
+      typeof ref === "string" && ref.startsWith("#") ? inner(jsonValues.getAt(root, ref.slice(1))) : anything,
+      jsonValues.isArray(union) ? merge(anyOf, union.map(inner)) : anything,
+      ...listOf(jsonValues.own(schema, "allOf")).map(inner)
     ].filter((part) => !isAnything(part))
     const shape = parts.length === 0 ? anything : merge(allOf, parts)
     known.set(schema, shape)
@@ -257,7 +257,7 @@ const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json)
   return (schema: Schema.Json) => read(schema)
 }
 
-export const shapeOf = memoize((json: plainJson.JsonObject): Shape => {
+export const shapeOf = memoize((json: jsonValues.JsonObject): Shape => {
   const readField = makeReader(json, () => anything)
   return makeReader(json, readField)(json)
 })

@@ -11,8 +11,7 @@ import type * as Json from "../../payload/Json.ts"
 import type { Loss, Problem } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, isObject, kindOf, own } from "../../payload/internal/values.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
 import type * as condition from "../internal/condition.ts"
@@ -29,7 +28,7 @@ const kinds = "from_prev, from_start, from_step, from_parallel, from_parallel_al
 /** Names and numbers in quotes or as they are, other values by their kind. */
 const showName = (value: Schema.Json | undefined): string => {
   if (typeof value === "string") return base.quote(value)
-  return typeof value === "number" ? String(value) : plainJson.kindOf(value)
+  return typeof value === "number" ? String(value) : kindOf(value)
 }
 
 const decodeReference = Schema.decodeUnknownOption(Reference.Reference)
@@ -41,9 +40,7 @@ const readReference = (json: Schema.Json): Effect.Effect<Reference.Reference, Sc
   if (json === null) return Effect.succeed(Reference.fromPrev)
   const reference = decodeReference(json)
   if (Option.isSome(reference) && !isAgentReference(reference.value)) return Effect.succeed(reference.value)
-  const members = plainJson.isObject(json)
-    ? ["kind", "name"].map((key) => `${key} ${showName(plainJson.own(json, key))}`)
-    : []
+  const members = isObject(json) ? ["kind", "name"].map((key) => `${key} ${showName(own(json, key))}`) : []
   const not = members.length === 0 ? "" : `, not one with ${members.join(" and ")}`
   const message = `a reference with the kind ${kinds}, and its name or value${not}`
   return Effect.fail(new SchemaIssue.InvalidValue({ message }, json, {}))
@@ -216,7 +213,7 @@ const makeSchemaLosses = (version: 1 | 2) => {
     if (json === undefined) return undefined
     const before = first.get(name) ?? { path, json }
     first.set(name, before)
-    return plainJson.equalsJson(before.json, json)
+    return equalsJson(before.json, json)
       ? undefined
       : `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
   }

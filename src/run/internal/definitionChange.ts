@@ -4,7 +4,7 @@
 
 import type * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
-import { appendToken, own } from "../../payload/internal/plainJson.ts"
+import { appendToken, own } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import type * as runParts from "./runParts.ts"
 import * as runTransition from "./runTransition.ts"

@@ -12,7 +12,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as conversationCodec from "../../conversation/internal/conversationCodec.ts"
 import type * as history from "../../conversation/internal/history.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { toSchemaIssue } from "../../payload/internal/plainJson.ts"
+import { toSchemaIssue } from "../../payload/internal/problems.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 
 /**

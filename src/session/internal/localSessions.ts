@@ -21,7 +21,8 @@ import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { Limits } from "../../payload/internal/limits.ts"
+import { defined } from "../../payload/internal/values.ts"
 import * as listChanges from "./listChanges.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionDefinitions from "./sessionDefinitions.ts"
@@ -190,7 +191,7 @@ const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
   const run = memory.run === undefined ? undefined : yield* turnEvents.closed(memory.run, memory.run.context)
   return yield* Effect.reduce(
     waiting,
-    () => sessionEvents.conversationOf({ ...memory, ...plainJson.defined({ run }) }),
+    () => sessionEvents.conversationOf({ ...memory, ...defined({ run }) }),
     (conversation, { input, messageId }) => Conversation.addUser(conversation, input, { id: messageId })
   )
 })
@@ -372,8 +373,8 @@ export const make = Effect.fnUntraced(function* (
   const scope = yield* Effect.scope
   const marks = makeMarks(local)
   /** The limits of the layer hold for all that is stored and read. */
-  const limits = Context.get(local.host.context, plainJson.Limits)
-  const ofLayer = Effect.provideService(plainJson.Limits, limits)
+  const limits = Context.get(local.host.context, Limits)
+  const ofLayer = Effect.provideService(Limits, limits)
 
   const resident = new Set<liveSession.LiveSession>()
 
@@ -438,7 +439,7 @@ export const make = Effect.fnUntraced(function* (
     (name, { prepare, waits }, id, payload) =>
       Effect.contextWith((context: Context.Context<never>) => {
         // The session checks the payload. The limits of a call hold for its input, too
-        const isOurs = (context.mapUnsafe.get(plainJson.Limits.key) ?? limits) === limits
+        const isOurs = (context.mapUnsafe.get(Limits.key) ?? limits) === limits
         // A session that was lost a moment ago is opened again, and a turn in another process is waited for
         const answered = Effect.retry(sessionService.callOf(handlers, name)(id, payload), {
           while: (error) => waits && isElsewhere(error),
@@ -446,7 +447,6 @@ export const make = Effect.fnUntraced(function* (
         })
         return Effect.andThen(isOurs ? Effect.void : prepare(id, payload), ofLayer(answered))
       }).pipe(Effect.withSpan(`Session.${name}`)),
-    (name, _, id, payload) =>
-      Stream.provideService(sessionService.callOf(handlers, name)(id, payload), plainJson.Limits, limits)
+    (name, _, id, payload) => Stream.provideService(sessionService.callOf(handlers, name)(id, payload), Limits, limits)
   )
 })

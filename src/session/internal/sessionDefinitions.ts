@@ -25,7 +25,8 @@ import * as Json from "../../payload/Json.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { checkObject } from "../../payload/internal/copyJson.ts"
+import { isArray } from "../../payload/internal/values.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { Reason } from "./sessionTypes.ts"
@@ -43,7 +44,7 @@ const agentsIn = (root: JsonObject) => {
   const all = [{ json: root, path: "" }]
   for (const { json, path } of all) {
     const inside = Json.isObject(json["payload"]) ? [{ json: json["payload"], path: `${path}/payload` }] : []
-    const tools = plainJson.isArray(json["tools"]) ? json["tools"] : []
+    const tools = isArray(json["tools"]) ? json["tools"] : []
     const behind = tools.flatMap((tool, index) =>
       Json.isObject(tool) && Json.isObject(tool["agent"])
         ? [{ json: tool["agent"], path: `${path}/tools/${index}/agent` }]
@@ -64,7 +65,7 @@ export const check = (definition: unknown): Effect.Effect<JsonObject | string, R
   typeof definition === "string"
     ? Effect.succeed(definition)
     : Effect.gen(function* () {
-        const json = yield* plainJson.checkObject(definition, { what })
+        const json = yield* checkObject(definition, { what })
         for (const one of agentsIn(json)) {
           const options = one.json[optionsName]
           if (!Json.isObject(options)) continue

@@ -17,7 +17,8 @@ import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { Limits, unlimited } from "../../payload/internal/limits.ts"
+import { defined } from "../../payload/internal/values.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
@@ -124,21 +125,21 @@ const batchOf = (firsts: ReadonlyArray<number>, sequence: number): number => {
   return Math.max(0, low - 1)
 }
 
-const anySize: plainJson.Limits = {
-  ...plainJson.unlimited,
+const anySize: Limits = {
+  ...unlimited,
   maxMessages: Number.POSITIVE_INFINITY,
   maxFuel: Number.POSITIVE_INFINITY
 }
 
 /** Each event of a session was within the limits. Their fold, which is its snapshot, may be larger. */
-const ofAnySize = Effect.provideService(plainJson.Limits, anySize)
+const ofAnySize = Effect.provideService(Limits, anySize)
 
 /** So may a batch of events, also where the limits are lower now than they were. */
-const asStored = Effect.updateService(plainJson.Limits, ({ maxDepth }) => ({ ...anySize, maxDepth }))
+const asStored = Effect.updateService(Limits, ({ maxDepth }) => ({ ...anySize, maxDepth }))
 
 /** Each of so many events may be as large as the limits allow. */
 const eachWithin = ({ length }: ReadonlyArray<Event>) =>
-  Effect.updateService(plainJson.Limits, (limits) => {
+  Effect.updateService(Limits, (limits) => {
     const { maxBytes, maxFuel, maxNodes } = limits
     const count = Math.max(1, length)
     return { ...limits, maxBytes: maxBytes * count, maxNodes: maxNodes * count, maxFuel: maxFuel * count }
@@ -379,7 +380,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
         const added = isMoved && listed !== undefined ? index.rowAt(key, listed) : undefined
         const oldRow = isMoved ? (stored.row ?? index.rowOf(key, before)) : stored.oldRow
         const isOver = batches.length > 0 && summary.status !== "running"
-        const next = { ...changed, summary, ...plainJson.defined({ listed }) }
+        const next = { ...changed, summary, ...defined({ listed }) }
         const rows = { added, removed: isOver ? oldRow : undefined }
         const written = eachWithin(events)(log.append(stored.at, () => next, batches, marking, rows))
         const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {

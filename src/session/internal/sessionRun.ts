@@ -16,7 +16,7 @@ import * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import type { TokenUsage } from "../../conversation/Message.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { problemsFromSchemaError } from "../../payload/internal/problems.ts"
 import type * as runParts from "../../run/internal/runParts.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
@@ -160,7 +160,7 @@ const completed = <A>(agent: Typed<A>, base: RunResultBase, output: Schema.Json)
     onFailure: (error): RunResult<A> => ({
       ...base,
       outcome: "InvalidOutput",
-      issues: plainJson.problemsFromSchemaError(error, output)
+      issues: problemsFromSchemaError(error, output)
     }),
     onSuccess: (output): RunResult<A> => ({ ...base, outcome: "Completed", output })
   })

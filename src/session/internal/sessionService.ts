@@ -9,7 +9,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Stream from "effect/Stream"
-import { isObject, kindOf } from "../../payload/internal/plainJson.ts"
+import { isObject, kindOf } from "../../payload/internal/values.ts"
 import * as SessionApi from "../SessionApi.ts"
 import { SessionError } from "./sessionTypes.ts"
 

@@ -69,7 +69,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as gate from "../../payload/internal/gate.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/values.ts"
 
 // Keys that databases sort, and versions that never come back
 

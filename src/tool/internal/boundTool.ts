@@ -27,7 +27,11 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as schemas from "../../payload/internal/compileSchema.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as jsonLimits from "../../payload/internal/limits.ts"
+import { problemsFromSchemaError } from "../../payload/internal/problems.ts"
+import { parseText } from "../../payload/internal/textScanner.ts"
+import * as jsonValues from "../../payload/internal/values.ts"
+import { toWellFormed, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
@@ -72,8 +76,8 @@ export interface WithOwnHandler<out R> {
 
 /** Compiles the schemas of a tool, which may have the annotation that the other side checks its arguments again. */
 const asAnnotated = <A, E>({ annotations }: Tool.Any, compiled: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-  Context.get(annotations, plainJson.IsCheckedAgain)
-    ? Effect.provideService(compiled, plainJson.IsCheckedAgain, true)
+  Context.get(annotations, jsonLimits.IsCheckedAgain)
+    ? Effect.provideService(compiled, jsonLimits.IsCheckedAgain, true)
     : compiled
 
 /** The services that the tools of a union require which bring their handlers along. */
@@ -484,13 +488,13 @@ const makeNormalizer = (
 
 /** Adds the members of another value that this one does not have. */
 const withMissing = (value: Schema.Json, other: Schema.Json): Schema.Json => {
-  if (plainJson.isArray(value) && plainJson.isArray(other)) {
+  if (jsonValues.isArray(value) && jsonValues.isArray(other)) {
     return value.map((item, index) => withMissing(item, other[index] ?? null))
   }
   if (!Json.isObject(value) || !Json.isObject(other)) return value
   const members = Object.entries(value).map(([key, member]) => [
     key,
-    withMissing(member, plainJson.own(other, key) ?? null)
+    withMissing(member, jsonValues.own(other, key) ?? null)
   ])
   return { ...other, ...Object.fromEntries(members) }
 }
@@ -535,7 +539,7 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
     Effect.mapError(decode(args, { errors: "all" }), (error) =>
-      invalidArguments(tool.name, PayloadError.render("", plainJson.problemsFromSchemaError(error, args)))
+      invalidArguments(tool.name, PayloadError.render("", problemsFromSchemaError(error, args)))
     )
 }
 
@@ -595,7 +599,7 @@ const nonEmptyText = (value: unknown): string | undefined =>
  */
 const declaredFailure = (decoded: unknown, value: Schema.Json): ToolResult.Failure => {
   const fields = Json.isObject(value) ? value : {}
-  const textOf = (key: string) => nonEmptyText(plainJson.own(fields, key))
+  const textOf = (key: string) => nonEmptyText(jsonValues.own(fields, key))
   const message = textOf("message") ?? (decoded instanceof Error ? nonEmptyText(decoded.message) : undefined)
   return ToolResult.failure(textOf("type") ?? textOf("_tag") ?? "execution_error", message ?? asText(value), value)
 }
@@ -604,8 +608,7 @@ const declaredFailure = (decoded: unknown, value: Schema.Json): ToolResult.Failu
  * The JSON of a result whose text the model reads, made well-formed if possible. If two keys would become equal, it
  * stays as it is and is refused later.
  */
-const mendable = (json: Schema.Json): Schema.Json =>
-  plainJson.wellFormedness(json) === "mendable" ? plainJson.toWellFormed(json) : json
+const mendable = (json: Schema.Json): Schema.Json => (wellFormedness(json) === "mendable" ? toWellFormed(json) : json)
 
 const aiReason = (error: unknown): string | undefined => {
   if (AiError.isAiError(error)) return error.reason._tag
@@ -620,7 +623,7 @@ const warnOnce = base.warnOnce()
 /** The places of a result which do not fit, without what is there. */
 const logUnfit = (name: string, error: unknown, value: unknown): Effect.Effect<void> => {
   if (!Schema.isSchemaError(error) && !(error instanceof PayloadError.PayloadError)) return Effect.void
-  const problems = Schema.isSchemaError(error) ? plainJson.problemsFromSchemaError(error, value) : error.problems
+  const problems = Schema.isSchemaError(error) ? problemsFromSchemaError(error, value) : error.problems
   return warnOnce(
     `Tool ${name}: the handler returned a value that does not fit the success schema of the tool: ${PayloadError.render("", problems)}.`
   )
@@ -971,17 +974,17 @@ const providerToolFailure = (name: string) =>
 /** Arguments as the model wrote them; models write `null`, or nothing, for none. */
 const parseArguments = (
   value: Schema.Json,
-  limits: plainJson.Limits
+  limits: jsonLimits.Limits
 ): Result.Result<Schema.Json, PayloadError.Reason> => {
   if (typeof value !== "string") return Result.succeed(value ?? {})
   if (value.trim() === "") return Result.succeed({})
-  return Result.map(plainJson.parseText(value, limits), (json) => json ?? {})
+  return Result.map(parseText(value, limits), (json) => json ?? {})
 }
 
 const checkArguments = (
   { contract, own, parameters }: BoundTool,
   value: Schema.Json,
-  limits: plainJson.Limits
+  limits: jsonLimits.Limits
 ): Result.Result<Json.JsonObject, ToolResult.Failure> => {
   const refuse = (problems: string) => Result.fail(invalidArguments(contract.name, problems))
   const parsed = parseArguments(value, limits)
@@ -989,8 +992,8 @@ const checkArguments = (
     return refuse(new PayloadError.PayloadError({ what: "tool arguments", reason: parsed.failure }).message)
   }
   const json = parsed.success
-  if (!Predicate.isObject(json)) return refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
-  if (plainJson.wellFormedness(json) === "equal keys") {
+  if (!Predicate.isObject(json)) return refuse(`expected a JSON object, got ${jsonValues.kindOf(json)}`)
+  if (wellFormedness(json) === "equal keys") {
     return refuse("expected keys that differ once each half of a character is U+FFFD, got two that are equal")
   }
   const options = { strict: contract.annotations.strict === true, coerce: true, limits }

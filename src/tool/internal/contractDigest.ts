@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import * as Digest from "../../payload/Digest.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import { hashText } from "../../payload/internal/base.ts"
-import { defined, type JsonObject } from "../../payload/internal/plainJson.ts"
+import { defined, type JsonObject } from "../../payload/internal/values.ts"
 
 /** The part of a contract that its digest covers. */
 interface Content {

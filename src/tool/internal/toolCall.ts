@@ -18,9 +18,11 @@ import * as Tracer from "effect/Tracer"
 import type * as Types from "effect/Types"
 import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import { copyJson } from "../../payload/internal/copyJson.ts"
+import * as jsonLimits from "../../payload/internal/limits.ts"
+import { writeText } from "../../payload/internal/textScanner.ts"
+import { weigh, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { wellFormedness } from "../../payload/internal/plainJson.ts"
 import type * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
@@ -386,14 +388,12 @@ const partOfResult = 0.9
 const withinLimits = (
   { contract }: BoundCall,
   result: ToolResult.ToolResult,
-  limits: plainJson.Limits
+  limits: jsonLimits.Limits
 ): ToolResult.ToolResult => {
   const light = limits.maxBytes / 32
-  if (plainJson.weigh(result, light, limits.maxDepth, "anything") <= light) return result
+  if (weigh(result, light, limits.maxDepth, "anything") <= light) return result
   const within = { ...limits, maxBytes: Math.floor(limits.maxBytes * partOfResult) }
-  const written = Result.flatMap(plainJson.copyJson(result, within), (json) =>
-    plainJson.writeText(json, within, undefined)
-  )
+  const written = Result.flatMap(copyJson(result, within), (json) => writeText(json, within, undefined))
   if (Result.isSuccess(written)) return result
   const reason = written.failure
   if (reason._tag !== "TooLarge" && reason._tag !== "TooDeep") return result
@@ -437,7 +437,7 @@ const close = (
   exit: Exit.Exit<ToolResult.ToolResult>
 ): Exit.Exit<ToolResult.ToolResult> => {
   const closed = Result.try((): Exit.Exit<ToolResult.ToolResult> => {
-    const limits = Context.get(around, plainJson.Limits)
+    const limits = Context.get(around, jsonLimits.Limits)
     const checked = Exit.map(exit, (result) => {
       // Parts that are shared have a form along each way to them
       const found = result === ofBody ? result : withinLimits(call, result, limits)

@@ -9,7 +9,8 @@ import * as Schema from "effect/Schema"
 import * as AiError from "effect/ai/AiError"
 import * as Response from "effect/ai/Response"
 import * as Message from "../../conversation/Message.ts"
-import { defined, isObject, publicDescription } from "../../payload/internal/plainJson.ts"
+import { publicDescription } from "../../payload/internal/problems.ts"
+import { defined, isObject } from "../../payload/internal/values.ts"
 import type { Exchange, NotStored } from "../../run/internal/durability.ts"
 
 const { content, model, response, usage } = Message.AssistantMessage.fields
