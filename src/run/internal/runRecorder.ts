@@ -220,9 +220,12 @@ export class RunRecorder<State, Event, View, E = never> {
   private emitAll(views: ReadonlyArray<View>, event?: Event): void {
     const { log, parent } = this.options
     if (log !== undefined) {
-      this.outbox.add("view", () => {
-        log.add(views, event)
-        return Exit.void
+      this.outbox.add({
+        kind: "view",
+        perform: () => {
+          log.add(views, event)
+          return Exit.void
+        }
       })
     }
     for (const view of parent === undefined ? [] : views) {
@@ -238,15 +241,15 @@ export class RunRecorder<State, Event, View, E = never> {
     const { state, unwritten: events } = this
     this.unwritten = []
     if (!Arr.isReadonlyArrayNonEmpty(events)) return
-    if (journal !== undefined) this.outbox.add("journal", () => journal(events, state))
+    if (journal !== undefined) this.outbox.add({ kind: "journal", perform: () => journal(events, state) })
     if (parent !== undefined) this.inParent = parent.record(events, state)
   }
 
   private deliver(before: State, event: Event, state: State, more: boolean): void {
     const { after, hook, views } = this.options
-    if (hook !== undefined) this.outbox.add("hook", () => hook(event, state, more))
+    if (hook !== undefined) this.outbox.add({ kind: "hook", perform: () => hook(event, state, more) })
     if (this.isShown) this.emitAll(views(before, event, state), event)
-    if (after !== undefined) this.outbox.add("hook", () => after(event, state))
+    if (after !== undefined) this.outbox.add({ kind: "hook", perform: () => after(event, state) })
   }
 
   private wait(): Effect.Effect<void, E> {
@@ -283,9 +286,12 @@ export type Recorder<State, Event, View, E = never> = Pick<
 >
 
 /** A part of the delivery of an event: a call of a hook, a write of the journal, or its views in the log, which take no time. */
-interface Task<E> {
-  readonly kind: "hook" | "journal" | "view"
-  readonly perform: () => Effect.Effect<void, E>
+type Part<E> =
+  | { readonly kind: "hook" | "journal"; readonly perform: () => Effect.Effect<void, E> }
+  | { readonly kind: "view"; readonly perform: () => Exit.Exit<void, E> }
+
+/** A part under way. */
+type Task<E> = Part<E> & {
   readonly done: Deferred.Deferred<void, E>
   fiber: Fiber.Fiber<void, E> | undefined
   isCut: boolean
@@ -302,7 +308,7 @@ const begins = (kind: Task<unknown>["kind"], { isClosed, isMuted }: Modes): bool
 
 /** `wait` waits for everything so far. */
 interface Outbox<E> {
-  readonly add: (kind: Task<E>["kind"], perform: Task<E>["perform"]) => void
+  readonly add: (part: Part<E>) => void
   readonly hold: () => void
   readonly release: () => void
   readonly wait: () => Effect.Effect<void, E>
@@ -365,8 +371,7 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
       }
       current = task
       if (task.kind === "view") {
-        task.perform()
-        finish(task, Exit.void)
+        finish(task, task.perform())
         continue
       }
       task.fiber = fork(Effect.suspend(task.perform))
@@ -385,8 +390,8 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
   }
 
   return {
-    add: (kind, perform) => {
-      last = { kind, perform, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
+    add: (part) => {
+      last = { ...part, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
       waiting.push(last)
     },
     hold: () => {
