@@ -486,6 +486,30 @@ describe("MEND-15 marks of sessions that are in a turn", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("WORLD-9 a turn has one although a process that saw no head yet removed it (world 1106)", () =>
+    Effect.gen(function* () {
+      const removing = changed(({ compareAndSet, delete: remove, get }) => ({
+        commit: undefined,
+        compareAndSet: (key, expected, value) =>
+          Effect.gen(function* () {
+            const mark = key === "session/head/a" ? yield* get("session/busy/a") : Option.none()
+            if (Option.isSome(mark)) yield* Effect.orDie(remove("session/busy/a", { version: mark.value.version }))
+            return yield* compareAndSet(key, expected, value)
+          })
+      }))
+      const asked = yield* Deferred.make<void>()
+      const layer = Session.layer([t.support]).pipe(
+        Layer.provideMerge(Layer.provide(removing, VersionedStore.layerMemory)),
+        Layer.provide(ScriptedModel.layer(() => Effect.andThen(Deferred.succeed(asked, undefined), Effect.never)))
+      )
+      yield* Effect.gen(function* () {
+        yield* Session.send("a", "one", { messageId: "1" })
+        assert.deepStrictEqual(yield* busy, ["session/busy/a"])
+        yield* Deferred.await(asked)
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
   it.effect("each session that a process left is found at once, however many there are", () =>
     Effect.gen(function* () {
       const store = yield* t.store

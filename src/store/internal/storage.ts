@@ -1067,6 +1067,8 @@ const writerOf = <H extends Log, E, I extends { readonly generation: string }>(o
     if (marking?.isSet === true) yield* setMark(store, marking.mark)
     yield* Effect.forEach(named, (one) => writeNamed(key, before, one), { concurrency, discard: true })
     const written = yield* writeHead(key, before, next, head.value)
+    // A process that looked for work before the head was there may have removed the mark
+    if (marking?.isSet === true) yield* Effect.ignore(setMark(store, marking.mark))
     if (marking?.isSet === false) yield* removeMark(store, marking.mark)
     if (removed !== undefined) yield* Effect.ignore(store.delete(removed.key))
     return written
