@@ -5,6 +5,7 @@
 import { Clock, Context, Effect, Layer, Option, Random, Stream } from "effect"
 import {
   ClusterError,
+  MachineId,
   MessageStorage,
   RunnerAddress,
   RunnerHealth,
@@ -42,6 +43,7 @@ export class Cluster extends Context.Service<
     readonly locks: Map<string, Lock>
     failures: number
     started: number
+    machines: number
   }
 >()("worlds/Cluster") {
   static readonly layer = (failures: number) =>
@@ -50,9 +52,13 @@ export class Cluster extends Context.Service<
       runners: new Map(),
       locks: new Map(),
       failures,
-      started: 0
+      started: 0,
+      machines: 0
     }))
 }
+
+/** A number of a machine. Two processes with one number have the same ids of messages. */
+const numberOf = (cluster: Cluster["Service"]) => MachineId.make(cluster.machines++)
 
 const expiration = 2000
 
@@ -134,7 +140,7 @@ const runners = Layer.effect(
       ),
       register: (address, runner, isHealthy) =>
         through((seen) => {
-          const machine = runners.get(address)?.machine ?? runners.size
+          const machine = runners.get(address)?.machine ?? numberOf(cluster)
           runners.set(address, { runner, isHealthy, seen, machine })
           return machine
         }),
@@ -221,6 +227,14 @@ const client = (host: string) =>
     Layer.provide(ShardingConfig.layer(config))
   )
 
+/** A process that is not registered as a runner would draw its number without the seed. */
+const numbered = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { setMachineId } = yield* Snowflake.Generator
+    yield* setMachineId(numberOf(yield* Cluster))
+  })
+).pipe(Layer.provide(Snowflake.layerGenerator))
+
 /** The layer of each process. The third and the sixth one run no sessions. */
 const processOf = <E, R>(hosted: Layer.Layer<Session.Session, E, R>) =>
   Layer.unwrap(
@@ -230,7 +244,7 @@ const processOf = <E, R>(hosted: Layer.Layer<Session.Session, E, R>) =>
       cluster.started += 1
       return cluster.started === 3 || cluster.started === 6 ? client(host) : runner(host, hosted)
     })
-  ).pipe(Layer.provide(RpcSerialization.layerNdjson))
+  ).pipe(Layer.provide([RpcSerialization.layerNdjson, numbered]))
 
 const options = { drainTime: "50 millis", idleTime: "2 seconds", timeout: "4 seconds" } as const
 
