@@ -29,7 +29,7 @@ export class Releases extends Context.Service<
 
 const definitions = Session.fromDefinitions(Agent.decode)
 
-/** What a process has in a release, and the services for it. */
+/** The agents and plans of a process in a release, and their services. */
 export const hostedIn = (release: Release) =>
   Effect.map(jobs.plan, (plan) => {
     const isWhole = release === "whole" || release === "broken"

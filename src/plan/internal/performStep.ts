@@ -174,7 +174,8 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
   switch (target._tag) {
     case "Function": {
       const succeed = (output: Schema.Json) => succeededAttempt(delivery, output)
-      const attempt = settled(step, Effect.map(callFunction(target.target, { ...delivery, decision }), succeed))
+      const called = toolCall.afterCheck(callFunction(target.target, { ...delivery, decision }))
+      const attempt = settled(step, Effect.map(called, succeed))
       return Effect.flatMap(durability.Durability, (durable) =>
         durable === undefined ? attempt : attemptStored(durable, doing, delivery, attempt)
       )

@@ -73,10 +73,20 @@ export const Performance = Context.Reference<
   ((call: BoundCall, dispatch: ToolRuntime["dispatch"]) => Effect.Effect<ToolResult.ToolResult>) | undefined
 >(callContext.keys.performance, { defaultValue: () => undefined })
 
-/** Runs right before each call of a model or a tool: a session makes sure there that no other process has taken the run. */
+/**
+ * Runs right before each call of a model, a tool or the function of a step: a session makes sure there that no other process has taken
+ * the run.
+ */
 export const BeforeCall = Context.Reference<Effect.Effect<void> | undefined>("~effect-emissary/tool/BeforeCall", {
   defaultValue: () => undefined
 })
+
+/** The effect, behind the check of the session around. */
+export const afterCheck = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.contextWith((context: Context.Context<never>) => {
+    const before = Context.get(context, BeforeCall)
+    return before === undefined ? effect : Effect.andThen(before, effect)
+  })
 
 const runtimeIn = (context: Context.Context<never>): ToolRuntime => {
   const runtime = Context.get(context, ToolRuntime)
