@@ -843,7 +843,7 @@ export interface ServiceClass<Self, Name extends string, A, E, R> extends Contex
  * **Details**
  *
  * `plan` makes and binds the plan; it is run once, when the layer is built, and its errors are errors of the layer.
- * What the code of the plan requires is captured there, and stays whatever is around a call. The `RunContext`, clock,
+ * The services that the code of the plan requires are captured there, and no call changes them. The `RunContext`, clock,
  * span and tool runtime of the caller reach the steps, see `RunContext.CallReferences`.
  *
  * **Gotchas**

@@ -142,7 +142,7 @@ const Body = Schema.TaggedUnion({
  * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
  * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
  *
- * What agents and plans in the steps of a plan do is shown, too, with the steps as `path`. A step that pauses, and a
+ * The work of agents and plans in the steps of a plan is shown, too, with the steps as `path`. A step that pauses, and a
  * tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
  *
  * @category models

@@ -720,7 +720,7 @@ export const state = functions.state
  *
  * **Details**
  *
- * Where a stored event cannot be read it fails with `Unreadable` or `Damaged`, as all other operations do. Use `untilDamage` only
+ * It fails with `Unreadable` or `Damaged` if a stored event cannot be read, as all other operations do. Use `untilDamage` only
  * after that: the conversation does not show whether it is whole. A damaged snapshot, which has the events before it, remains an error.
  * Nothing is changed: copy what is worth keeping, and {@link remove} the session.
  *

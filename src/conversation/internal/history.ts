@@ -675,7 +675,7 @@ const isContainer = (value: object): value is Container => {
   return prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
-/** Where keys become equal, the later keys get more U+FFFD, and the result is `true`. */
+/** The result is `true` if two keys become equal. The later key has one more U+FFFD then. */
 const mendKeys = (container: Record<string, unknown>): boolean => {
   let isMerged = false
   for (const key of Object.keys(container)) {
