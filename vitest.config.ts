@@ -12,11 +12,13 @@ process.env["NODE_COMPILE_CACHE"] ??= here(".generated/compile-cache")
 const processTests = [
   "test/{cases,examples,package}/*.test.ts",
   "test/ai-sdk/env.test.ts",
+  "test/http/*.test.ts",
   "test/agent/otlp.test.ts",
   "test/session/conformance.test.ts",
   "test/session/{fleet,kill}.test.ts",
   "test/store/*.test.ts",
   "test/mcp/*.test.ts",
+  "test/screen/*.test.ts",
   "test/node/*.test.ts",
   "test/tool/remote-{client,http,outcomes,process}.test.ts",
   "test/wire/*.test.ts",
@@ -27,6 +29,7 @@ const processTests = [
 /** The longest files, longest first: one that starts last would run alone at the end. */
 const longest = [
   "session/conformance",
+  "screen/web-chat",
   "examples/examples",
   "package/tarball",
   "package/doc-examples",
@@ -62,6 +65,8 @@ export default defineConfig({
     // for it
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    // the tests that are concurrent wait for pages that are written slowly
+    maxConcurrency: 8,
     // the output of passing tests is noise: failures under test, examples that print
     silent: "passed-only",
     sequence: { sequencer: LongestFirst },
@@ -69,7 +74,15 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: "process", include: processTests } },
       // the modules of a worker are loaded once for all its files
-      { extends: true, test: { name: "pure", include: ["test/**/*.test.ts"], exclude: processTests, isolate: false } }
+      {
+        extends: true,
+        test: {
+          name: "pure",
+          include: ["test/**/*.test.ts"],
+          exclude: ["**/node_modules/**", ...processTests],
+          isolate: false
+        }
+      }
     ]
   }
 })

@@ -7,7 +7,9 @@
  * is above 2.
  */
 import { DateTime, Effect, Result } from "effect"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planChange from "#src/plan/internal/planChange.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
 const at = DateTime.makeUnsafe(0)
@@ -32,8 +34,6 @@ const definition: PlanDefinition.PlanDefinition = {
   ]
 }
 
-const rules: planTransition.Rules = { definition, nested: new Map() }
-
 const first: Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> = {
   _tag: "PlanStarted",
   at,
@@ -43,7 +43,8 @@ const first: Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> = {
   depth: 0,
   maxIterations: definition.maxIterations,
   input: { task: "go", payload: "go" },
-  context: {}
+  context: {},
+  basis: planChange.basisOf({ definition, digest: "sha256:0" })
 }
 
 const finished = (name: string, index: number): Extract<PlanRun.Event, { readonly _tag: "StepFinished" }> => ({
@@ -62,15 +63,15 @@ const finished = (name: string, index: number): Extract<PlanRun.Event, { readonl
 
 /** Microseconds per step. */
 const measure = (steps: number, encode: boolean): number => {
-  let state = planTransition.start(rules, first)
+  let state = runTransition.plans.start(first)
   const put = (event: PlanRun.Event) => {
     if (encode) Effect.runSync(PlanRun.eventCodec.encodeJson(event))
-    state = Result.getOrThrow(planTransition.apply(rules, state, event))
+    state = Result.getOrThrow(runTransition.plans.apply(state, event))
   }
   const begin = performance.now()
   let done = 0
   while (done < steps) {
-    const action = planTransition.next(rules, state)
+    const action = runTransition.plans.next(state)
     if (action._tag === "RunSteps") {
       for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
       for (const name of action.steps) put(finished(name, done++))

@@ -51,8 +51,8 @@ const sequenceOf = (sessions: Session.Service) =>
 /** One turn, in milliseconds per event. */
 const turn = Effect.fnUntraced(function* (sessions: Session.Service) {
   const start = now()
-  const { sequence } = yield* sessions.send("a", "Look it up.")
-  yield* sessions.events("a", { after: sequence }).pipe(
+  const { cursor } = yield* sessions.send("a", "Look it up.")
+  yield* sessions.events("a", { after: cursor }).pipe(
     Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished"),
     Stream.runDrain
   )

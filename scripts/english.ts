@@ -1,12 +1,12 @@
 /**
  * Lists the words that our texts avoid (`scripts/lint/english.ts`), with file and line: in comments and messages of
- * `src`, in comments of `examples`, `scripts`, `bench` and `test`, in the names of tests and in the pages. Pages, and
- * comments outside of `test`, repeat the noun, too.
+ * `src`, in comments of `examples`, `scripts`, `bench` and `test`, in the names of tests and in the pages. Pages, comments and messages
+ * repeat the noun, too.
  * `npm run lint:english payload` reads only the paths that contain `payload`.
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { inComment, inPage, inText, isProse, namesTest, type Finding } from "./lint/english.ts"
+import { inComment, inMessage, inPage, inText, isProse, namesTest, type Finding } from "./lint/english.ts"
 import { childrenOf, glob, parse, root, walk, type Node } from "./sources.ts"
 
 export interface Hit {
@@ -47,13 +47,13 @@ const textsOf = (area: Area, path: string, text: string): ReadonlyArray<Text> =>
   if (area === "pages") return [{ start: 0, findings: inPage(text) }]
   const source = parse(path, text)
   const texts: Array<Text> = []
+  const find = area === "src" ? inMessage : inText
   const string = (node: Node): void => {
     const value = stringOf(node)
-    if (value !== undefined && isProse(value)) texts.push({ start: node.start + 1, findings: inText(value) })
+    if (value !== undefined && isProse(value)) texts.push({ start: node.start + 1, findings: find(value) })
   }
   if (area !== "test names") {
-    const find = area === "test comments" ? inText : inPage
-    for (const { start, value } of source.comments) texts.push({ start: start + 2, findings: inComment(value, find) })
+    for (const { start, value } of source.comments) texts.push({ start: start + 2, findings: inComment(value) })
     if (area === "src") walk(source.program, string)
     return texts
   }

@@ -3,10 +3,12 @@
  *
  * A line counts as code if a token other than a comment is on it. `npm run house` prints the figures,
  * `npm run house -- --details` also lists what is behind them, and `--names` the public names. Files have no limit.
+ * `--files` writes the list "Files" of CONTRIBUTING.md.
  * `test/package/house-figures.test.ts` requires that there are no circles, no file names used twice and no long functions.
  */
-import { readFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { basename, join, posix } from "node:path"
+import { readShared } from "./lint/shared.ts"
 import { glob, read, root, walk, withoutComments, type Node, type Source } from "./sources.ts"
 
 interface Module {
@@ -54,6 +56,8 @@ export interface Figures {
   /** Groups of files with the same name, `index.ts` aside. */
   readonly duplicates: ReadonlyArray<ReadonlyArray<string>>
   readonly rooms: Readonly<Record<string, { readonly files: number; readonly code: number }>>
+  /** Modules under `internal/` or `wire/` that other rooms import, with these rooms. */
+  readonly shared: Readonly<Record<string, ReadonlyArray<string>>>
   readonly surface: Readonly<Record<string, Surface>>
   /** The names of all subpaths together, each counted once. */
   readonly names: number
@@ -183,6 +187,23 @@ const group = <A>(list: ReadonlyArray<A>, keyOf: (a: A) => string): ReadonlyMap<
   return groups
 }
 
+const roomOf = (path: string): string => path.split("/")[1] ?? ""
+
+/** The modules that rooms share, with the rooms that import each. */
+const sharedOf = (all: ReadonlyArray<Module>): Figures["shared"] => {
+  const found = all.flatMap(({ imports, path }) =>
+    imports
+      .filter((target) => /\/(?:internal|wire)\//.test(target) && roomOf(target) !== roomOf(path))
+      .map((target) => ({ target, room: roomOf(path) }))
+  )
+  return Object.fromEntries(
+    [...group(found, ({ target }) => target)].map(([target, uses]) => [
+      target,
+      [...new Set(uses.map(({ room }) => room))].toSorted()
+    ])
+  )
+}
+
 /** Measures the repository in a directory. */
 export const measure = (directory: string = root): Figures => {
   const all = glob("src/**/*.ts", directory).map((path) => moduleOf(read(path, directory)))
@@ -210,6 +231,7 @@ export const measure = (directory: string = root): Figures => {
     rooms: Object.fromEntries(
       [...byRoom].map(([room, files]) => [room, { files: files.length, code: sum(files, (each) => each.code) }])
     ),
+    shared: sharedOf(all),
     surface: Object.fromEntries(
       exported.map(([subpath, { namespaces, names }]) => [
         subpath,
@@ -235,6 +257,8 @@ const report = (figures: Figures, details: boolean): string => {
     row("longest function, lines", `${figures.longest.lines} ${figures.longest.path}:${figures.longest.line}`),
     row("circles (files in them)", `${figures.circles.length} (${sum(figures.circles, (circle) => circle.length)})`),
     ...groups(figures.circles),
+    row("modules that rooms share", Object.keys(figures.shared).length),
+    ...list(Object.entries(figures.shared).map(([path, rooms]) => `${path}: ${rooms.join(", ")}`)),
     row("file names used twice", figures.duplicates.length),
     ...groups(figures.duplicates),
     ...Object.entries(figures.rooms).map(([room, { code, files }]) =>
@@ -260,7 +284,41 @@ export const publicNames = ({ surface }: Figures): string =>
     })
     .join("\n")
 
-if (import.meta.main) {
+/** The first sentence of the comment that a file begins with. */
+const subjectOf = (path: string): string => {
+  const header = /^\/\*\*(.*?)\*\//s.exec(readFileSync(join(root, path), "utf8"))?.[1] ?? ""
+  const [paragraph = ""] = header
+    .replaceAll(/^ *\* ?/gm, "")
+    .trim()
+    .split(/\n\s*\n|\n@/)
+  const text = paragraph.replaceAll(/\s+/g, " ").replaceAll(/\{@link ([^}]+)\}/g, "`$1`")
+  return /^.*?(?=\.(?:\s|$))/.exec(text)?.[0] ?? text
+}
+
+/**
+ * A page with a line for each file of `src` behind the introduction of its section "Files", by room: the file, the rooms that it is shared
+ * with, and its subject. The rooms stay as the page has them, since the lint rule `house/walls` reads them there.
+ */
+export const withFiles = (page: string): string => {
+  const shared = readShared(page)
+  const lineOf = (path: string): string => {
+    const module = path.replace(/^src\/(.*)\.ts$/, "$1")
+    const rooms = shared.get(module)
+    const importers = rooms === undefined ? "" : `, for ${rooms === "all" ? rooms : rooms.join(", ")}`
+    return `- \`${module}\`${importers}: ${subjectOf(path)}`
+  }
+  const files = glob("src/*/**/*.ts").filter((path) => basename(path) !== "index.ts")
+  const rooms = [...group(files, roomOf)].toSorted(
+    ([a], [b]) => page.indexOf(`\n| \`${a}\``) - page.indexOf(`\n| \`${b}\``)
+  )
+  const list = rooms.map(([room, paths]) => `### \`${room}\`\n\n${paths.map(lineOf).join("\n")}\n\n`).join("")
+  return page.replace(/(\n## Files\n.*?\n)### .*?(?=\n## )/s, (_, before: string) => `${before}${list.trimEnd()}\n`)
+}
+
+if (import.meta.main && process.argv.includes("--files")) {
+  const page = join(root, "CONTRIBUTING.md")
+  writeFileSync(page, withFiles(readFileSync(page, "utf8")))
+} else if (import.meta.main) {
   const figures = measure()
   process.stdout.write(
     process.argv.includes("--names") ? publicNames(figures) : report(figures, process.argv.includes("--details"))

@@ -6,7 +6,7 @@
  * the limits of what hangs.
  */
 import { spawn } from "node:child_process"
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 
 const manifest: { readonly scripts: Record<string, string> } = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8")
@@ -60,7 +60,9 @@ if (failed.length > 0) {
   const [tests, ...beside] = await Promise.all([
     run("vitest", "inherit", process.argv.slice(2)),
     check("check"),
-    check("diagnostics")
+    check("diagnostics"),
+    // a package of its own, whose types are there where it is installed
+    ...(existsSync(new URL("../test/screen/node_modules", import.meta.url)) ? [check("check:screen")] : [])
   ])
   const failed = beside.filter(({ code }) => code !== 0)
   if (failed.length > 0) process.stdout.write(`npm test: ${failed.map(({ name }) => name).join(", ")} failed\n`)

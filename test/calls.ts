@@ -3,6 +3,7 @@
  * library, and in a file with modules of its own: code that was loaded before is not counted well.
  */
 import { Session, type Profiler } from "node:inspector"
+import { setFlagsFromString } from "node:v8"
 import { Effect } from "effect"
 
 /** Counts of each block: a function, or a branch or the body of a loop in one. Keys name file, function and place. */
@@ -12,6 +13,9 @@ export interface Calls {
   /** The calls of the functions of that name in a file. Throws where there is none, so that a new name is noticed. */
   readonly named: (file: string, name: string) => number
 }
+
+// A function that a compiler of V8 has put into its caller is not counted, and when that happens depends on the load of the machine
+for (const compiler of ["opt", "maglev"]) setFlagsFromString(`--no-${compiler}`)
 
 const session = new Session()
 session.connect()

@@ -4,7 +4,7 @@ import { PlanRun } from "effect-emissary/plan"
 /** The digest of a request that a test writes down by hand. */
 export const digestOf = (callId: string): string => `sha256:${callId}`
 
-/** A decision about such a request. */
+/** A decision about a request with a digest by hand. */
 export const decision = (callId: string, approved = true, more: Partial<Run.Decision> = {}): Run.Decision => ({
   callId,
   digest: digestOf(callId),
@@ -18,13 +18,10 @@ export const decide = (
   approved = true,
   more: Partial<Run.Decision> = {}
 ): ReadonlyArray<Run.Decision> => {
-  const waiting =
-    state instanceof PlanRun.State
-      ? [...PlanRun.pauses(state), ...PlanRun.approvalRequests(state)]
-      : Run.approvalRequests(state)
+  const waiting = state instanceof PlanRun.State ? PlanRun.requests(state) : Run.requests(state)
   return waiting.map(({ callId, digest, path }) => ({ callId, digest, approved, ...(path && { path }), ...more }))
 }
 
-/** Requests and pauses without their digests. */
+/** Requests without their digests. */
 export const bare = <A extends { readonly digest: string }>(waiting: ReadonlyArray<A>) =>
   waiting.map(({ digest: _, ...rest }) => rest)

@@ -38,6 +38,8 @@ const prepare = (commit: string): string => {
     run("tar", ["-xf", archive], folder)
     run(join(root, "node_modules/.bin/tsc"), ["-p", "tsconfig.build.json"], folder)
     run(process.execPath, ["scripts/annotate.ts"], folder)
+    // Commits before the chunks have no script for them
+    if (existsSync(join(folder, "scripts", "chunks.ts"))) run(process.execPath, ["scripts/chunks.ts"], folder)
     mkdirSync(join(folder, "built"))
   }
   const rows = join(folder, "bench", "compare")

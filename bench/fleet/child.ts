@@ -121,9 +121,9 @@ const asked = Effect.fnUntraced(function* (all: ReadonlyArray<string>, concurren
     (id) =>
       Effect.gen(function* () {
         const before = now()
-        const { sequence } = yield* service.send(id, "Where is my parcel 42?")
+        const { cursor } = yield* service.send(id, "Where is my parcel 42?")
         stored.push(now() - before)
-        yield* service.events(id, { after: sequence }).pipe(Stream.takeUntil(isEnd), Stream.runDrain)
+        yield* service.events(id, { after: cursor }).pipe(Stream.takeUntil(isEnd), Stream.runDrain)
         times.push(now() - before)
       }),
     { concurrency, discard: true }
@@ -161,12 +161,12 @@ const sessions = (task: Extract<Task, { readonly task: "sessions" }>) =>
 const events = (task: Extract<Task, { readonly task: "events" }>) =>
   Effect.gen(function* () {
     const service = yield* Session.Session
-    yield* Session.ask("warm", `do ${task.steps / 4}`)
+    yield* Session.turn("warm", `do ${task.steps / 4}`)
     const all = ids(task.sessions, "long")
     const before = yield* written(task.database)
     const cpu = process.cpuUsage()
     const begin = now()
-    yield* Effect.forEach(all, (id) => Session.ask(id, `do ${task.steps}`), { concurrency: "unbounded" })
+    yield* Effect.forEach(all, (id) => Session.turn(id, `do ${task.steps}`), { concurrency: "unbounded" })
     const seconds = (now() - begin) / 1000
     const { system, user } = process.cpuUsage(cpu)
     const after = yield* written(task.database)
@@ -186,7 +186,7 @@ const events = (task: Extract<Task, { readonly task: "events" }>) =>
 const open = ({ database, steps }: Extract<Task, { readonly task: "open" }>) =>
   Effect.gen(function* () {
     const place = { where: "layer", database } as const
-    yield* Effect.provide(Session.ask("long", `do ${steps}`), layers.sessions(place), { local: true })
+    yield* Effect.provide(Session.turn("long", `do ${steps}`), layers.sessions(place), { local: true })
     const times: Array<number> = []
     let sequence = 0
     for (let i = 0; i < 7; i++) {
@@ -269,7 +269,7 @@ const storage = ({ database }: Extract<Task, { readonly task: "storage" }>) =>
     )
     const long = yield* inside(
       Effect.gen(function* () {
-        yield* Session.ask("long", "do 400")
+        yield* Session.turn("long", "do 400")
         return yield* stored(database)
       })
     )
@@ -312,7 +312,7 @@ const seed = ({ database }: layers.Place, count: number) =>
     const sql = yield* SqlClient.SqlClient
     const store = yield* VersionedStore.VersionedStore
     yield* Effect.provide(
-      Session.ask(numbered(0), "Where is my parcel 42?"),
+      Session.turn(numbered(0), "Where is my parcel 42?"),
       layers.sessions({ where: "layer", database })
     )
     const { keys } = yield* store.list({ prefix: "session/" })
@@ -358,7 +358,10 @@ const idle = (task: Extract<Task, { readonly task: "idle" }>) =>
     const left = yield* memory
     const readers = yield* Effect.forEach(
       Array.from({ length: task.readers }, (_, index) => numbered(index)),
-      (id) => Effect.forkChild(Stream.runDrain(service.events(id, { after: 1_000 })))
+      (id) =>
+        Effect.flatMap(Effect.flatMap(service.state(id), Effect.fromOption), ({ cursor }) =>
+          Effect.forkChild(Stream.runDrain(service.events(id, { after: cursor })))
+        )
     )
     yield* Effect.sleep(idleMillis + 5000)
     const quiet = statements.reads
@@ -482,12 +485,12 @@ const kills = ({ config, database, kills, sessions: count }: Extract<Task, { rea
         (id) =>
           Effect.gen(function* () {
             yield* service.send(id, "do 1000000")
-            let seen = 0
+            let seen: string | undefined
             const read = Effect.suspend(() => Stream.runForEach(service.events(id, { after: seen }), note))
-            const note = ({ sequence }: Session.Entry) =>
+            const note = ({ cursor }: Session.Entry) =>
               Effect.sync(() => {
                 const time = now()
-                seen = sequence
+                seen = cursor
                 longest.set(id, Math.max(longest.get(id) ?? 0, time - (last.get(id) ?? time)))
                 last.set(id, time)
               })

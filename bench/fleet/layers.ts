@@ -120,7 +120,7 @@ export interface Place {
 /** Sessions, the services of their cluster, and their database. */
 export const sessions = ({ config, database, options, pace = 0, port = 0, where }: Place) => {
   // Sound: written by `bench/fleet.ts`
-  const given = options as Parameters<typeof ClusterSession.layer>[1]
+  const given = options as ClusterSession.LayerOptions
   if (where === "layer") {
     return Session.layer([agent], given).pipe(
       Layer.provide([agentLayer(pace), VersionedStore.layerSql()]),

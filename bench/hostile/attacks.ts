@@ -98,7 +98,7 @@ const definition = (tools: ReadonlyArray<unknown>, more: object = {}) => ({
 const oneTool = (parameters: unknown) => definition([toolOf(parameters, "t")])
 
 const models = (turns: Parameters<typeof ScriptedModel.layer>[0]) =>
-  Layer.provide(ModelRegistry.layerAmbient, ScriptedModel.layer(turns))
+  Layer.provide(ModelRegistry.layerContext, ScriptedModel.layer(turns))
 
 const runtime = ToolRuntime.layer({ dispatch: () => Effect.succeed(ToolResult.success("ok")) })
 
@@ -1232,7 +1232,14 @@ const histories: { readonly [name: string]: Attack } = {
         runStarted,
         { _tag: "StepStarted", at, step: 1, purpose: "answer" },
         { _tag: "ModelAnswered", at, message: calls(n) },
-        ...list(n, (i) => ({ _tag: "ApprovalRequested", at, callId: `c${i}`, arguments: {}, digest: "d" })),
+        ...list(n, (i) => ({
+          _tag: "ApprovalRequested",
+          at,
+          callId: `c${i}`,
+          name: "pay",
+          arguments: {},
+          digest: "d"
+        })),
         ...list(n, (i) => ({ _tag: "ApprovalDecided", at, callId: `c${i}`, approved: true, digest: "d" }))
       ]),
     foldEvents,
@@ -1507,7 +1514,7 @@ const masked: { readonly [name: string]: Attack } = {
 const inSessions = <A, E>(work: Effect.Effect<A, E, Session.Session>) =>
   Effect.provide(
     work,
-    Session.layer([Session.fromDefinitions(Agent.decode), Agent.make("host")]).pipe(
+    Session.layer([Agent.make("host")], { definitions: Agent.decode }).pipe(
       Layer.provide(VersionedStore.layerMemory),
       Layer.provide([
         ToolResolver.layerStubs(),
@@ -1523,8 +1530,8 @@ const asDefinition = (wire: unknown) =>
     Effect.gen(function* () {
       const definition = yield* checkObject(wire)
       const digest = yield* Digest.sha256(definition)
-      yield* Session.ask("a", "hi", { definition })
-      return (yield* Session.ask("b", "hi", { definition: digest })).outcome._tag
+      yield* Session.turn("a", "hi", { definition })
+      return (yield* Session.turn("b", "hi", { definition: digest })).outcome
     })
   )
 
@@ -1532,7 +1539,7 @@ const asFork = (wire: unknown) =>
   inSessions(
     Effect.gen(function* () {
       const conversation = yield* decodeConversation(wire)
-      yield* Session.ask("a", "hi", { agent: "host", conversation })
+      yield* Session.turn("a", "hi", { agent: "host", conversation })
       const sessions = yield* Session.Session
       yield* sessions.fork("a", { to: "b" })
       return (yield* sessions.history("b")).pipe(Conversation.messageCount)

@@ -145,7 +145,7 @@ const runtime =
 const session =
   (options: (value: never) => Session.SendOptions): Walk =>
   (value) =>
-    Effect.result(Session.ask("s", "x", options(value as never))).pipe(
+    Effect.result(Session.turn("s", "x", options(value as never))).pipe(
       Effect.provide(
         Session.layer([greeter]).pipe(
           Layer.provide([VersionedStore.layerMemory, ScriptedModel.layer(() => ({ text: "x" }))])

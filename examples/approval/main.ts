@@ -56,13 +56,12 @@ const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
   yield* Console.log(approved ? "Yes." : "No, she was paid already.")
   const state = yield* Run.stateCodec.decodeJson(kept)
   const expiresAt = DateTime.add(yield* DateTime.now, { hours: 1 })
-  const decisions = Run.approvalRequests(state).map((request) => ({
-    ...request,
-    approved,
-    reason: approved ? undefined : "she was paid already",
-    decidedBy: "grace@example.com",
-    expiresAt
-  }))
+  const by = { decidedBy: "grace@example.com", expiresAt }
+  const decisions = Run.requests(state).map((request) =>
+    approved && Run.isApprovable(request)
+      ? Run.approve(request, by)
+      : Run.deny(request, { ...by, reason: "she was paid already" })
+  )
   const done = yield* cashier.resume(state, { decisions })
   yield* Console.log(done.text)
   const again = yield* Effect.flip(cashier.resume(done.state, { decisions }))

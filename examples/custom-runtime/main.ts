@@ -70,7 +70,7 @@ Effect.gen(function* () {
   // the agent comes from this very program, so its own word on approvals is good enough
   Effect.provide([
     ToolResolver.layerStubs({ approval: "payload" }),
-    ModelRegistry.layerAmbient.pipe(Layer.provide(modelLayer))
+    ModelRegistry.layerContext.pipe(Layer.provide(modelLayer))
   ]),
   NodeRuntime.runMain
 )

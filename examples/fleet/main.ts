@@ -80,7 +80,7 @@ const converse = Effect.fnUntraced(function* (screen: view.View, address: string
     )
   const say = (text: string) =>
     screen.line(`You: ${text}`).pipe(
-      Effect.andThen(Session.ask(chat, text)),
+      Effect.andThen(Session.turn(chat, text)),
       Effect.tap(({ sequence }) => isPrinted(sequence))
     )
   const killWhoWorks = Effect.tap(Queue.take(working), ({ kill }) => kill)

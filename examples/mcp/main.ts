@@ -62,7 +62,7 @@ const program = Effect.gen(function* () {
   yield* Console.log(`Tools: ${tools.map(({ name }) => name).join(", ")}`)
   const clerk = yield* Clerk
   const asked = yield* AgentEvent.result(Stream.tap(clerk.stream("I want my money back for order 42."), print))
-  const decisions = Run.approvalRequests(asked.state).map((request) => ({ ...request, approved: true }))
+  const decisions = Run.requests(asked.state).filter(Run.isApprovable).map(Run.approve)
   yield* Stream.runForEach(clerk.resumeStream(asked.state, { decisions }), print)
 })
 

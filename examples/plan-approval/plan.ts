@@ -16,12 +16,11 @@ export const Bank = Toolkit.make(
 const reader = Agent.make("reader", { instructions: "What is this invoice about? Number and amount." })
 const clerk = Agent.make("clerk", { instructions: "Pay the invoice.", toolkit: Bank })
 
-export const plan = Plan.make(
-  { name: "invoice" },
+export const plan = Plan.make("invoice", [
   Step.make("read", { target: reader, writes: "invoice" }),
   Step.make("pay", { target: clerk }),
   Step.make("file", {
     target: ({ context, task }) => Effect.succeed(`Filed: ${context} - ${task}`),
     context: Reference.fromStep("read")
   })
-)
+])

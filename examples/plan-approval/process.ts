@@ -1,6 +1,7 @@
 /** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides it. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option } from "effect"
+import { Run } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Json } from "effect-emissary/payload"
 import { Plan } from "effect-emissary/plan"
@@ -23,17 +24,16 @@ const model = ScriptedModel.layer((request) => {
   return { toolCalls: [{ name: "pay", params: { invoice: "7", amount: 250 } }] }
 })
 
-const sessionsLive = Layer.unwrap(
-  Effect.gen(function* () {
-    return Session.layer([yield* Plan.bind(yield* plan)])
-  })
-).pipe(Layer.provide([SqliteClient.layerStore({ filename }), bankLayer, model]))
+const invoices = Effect.flatMap(plan, (plan) => Plan.bind(plan))
+const sessionsLive = Session.layer([invoices]).pipe(
+  Layer.provide([SqliteClient.layerStore({ filename }), bankLayer, model])
+)
 
 Effect.gen(function* () {
   const id = "invoice/7"
   if (decision === undefined) {
     yield* Console.log("A process begins.")
-    yield* Session.ask(id, "a scan of invoice 7")
+    yield* Session.turn(id, "a scan of invoice 7")
   }
   const { requests } = Option.getOrThrow(yield* Session.state(id))
   if (decision === undefined) {
@@ -43,10 +43,10 @@ Effect.gen(function* () {
     return
   }
   yield* Console.log(`Another process: ${decision}.`)
-  const approved = decision === "yes"
+  const decide = decision === "yes" ? Run.approve : Run.deny
   const decided = yield* Session.decide(
     id,
-    requests.map((request) => ({ ...request, approved, decidedBy: "the boss" }))
+    requests.filter(Run.isApprovable).map((request) => decide(request, { decidedBy: "the boss" }))
   )
   const { text } = yield* Session.await(id, decided)
   yield* Console.log(text)

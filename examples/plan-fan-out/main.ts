@@ -19,7 +19,7 @@ const model = ScriptedModel.layer((request): ScriptedModel.Turn => {
   const [system, user] = request.messages
   const field = /expert of (\w+)/.exec(system?.text ?? "")?.[1]
   const usage = { inputTokens: 100, outputTokens: 10 }
-  if (field === "history" && failures++ === 0) return { fail: { reason: "RateLimitError" } }
+  if (field === "history" && failures++ === 0) return { fail: { reason: "UnknownError" } }
   if (field === "geology") return { text: "It is granite.", delay: 50, usage }
   return field === undefined
     ? { text: `All in all:\n${user?.text ?? ""}`, usage }

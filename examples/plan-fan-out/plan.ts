@@ -8,8 +8,7 @@ const editor = Agent.make("editor", { instructions: "Make one paragraph of what 
 
 const retry = { times: 2, delay: "1 second", factor: 2 } as const
 
-export const plan = Plan.make(
-  { name: "fan-out" },
+export const plan = Plan.make("fan-out", [
   Step.make("geology", { target: expert("geology"), parallel: true, retry }),
   Step.make("history", { target: expert("history"), parallel: true, retry }),
   Step.make("biology", { target: expert("biology"), parallel: true, timeout: "1 minute" }),
@@ -19,4 +18,4 @@ export const plan = Plan.make(
     context: Reference.fromParallelAll("geology"),
     writes: "paragraph"
   })
-)
+])

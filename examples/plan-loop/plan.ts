@@ -9,12 +9,15 @@ const writer = Agent.make("writer", { instructions: "Write a slogan. Follow the 
 const critic = Agent.make("critic", { instructions: "Is this slogan good?", output: Review })
 
 export const plan = Plan.make(
-  { name: "slogan", maxIterations: 6 },
-  Step.make("brief", { target: ({ task }) => Effect.succeed(`A slogan for ${task}`) }),
-  Step.make("write", { target: writer, context: Reference.fromStart, writes: "slogan" }),
-  Step.make("review", { target: critic, routes: [["write", When.field("good").is(false)]] }),
-  Step.make("print", {
-    task: Reference.fromStep("write"),
-    target: ({ task }) => Effect.succeed(task.toUpperCase())
-  })
+  "slogan",
+  [
+    Step.make("brief", { target: ({ task }) => Effect.succeed(`A slogan for ${task}`) }),
+    Step.make("write", { target: writer, context: Reference.fromStart, writes: "slogan" }),
+    Step.make("review", { target: critic, routes: [["write", When.field("good").is(false)]] }),
+    Step.make("print", {
+      task: Reference.fromStep("write"),
+      target: ({ task }) => Effect.succeed(task.toUpperCase())
+    })
+  ],
+  { maxIterations: 6 }
 )

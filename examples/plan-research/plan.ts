@@ -16,16 +16,14 @@ export const rank = Step.target("rank", { input: Hits, output: Schema.Array(Sche
 )
 export const writer = Agent.make("writer", { instructions: "Write one sentence about what you are given." })
 
-export const reportPlan = Plan.make(
-  { name: "report" },
+export const reportPlan = Plan.make("report", [
   Step.make("rank", { target: rank, writes: "ranked" }),
   Step.make("write", { target: writer })
-)
+])
 
 export const plan = Effect.gen(function* () {
   const report = yield* Plan.bind(yield* reportPlan)
-  return yield* Plan.make(
-    { name: "research" },
+  return yield* Plan.make("research", [
     Step.make("fetch", {
       target: fetch,
       writes: "hits",
@@ -38,5 +36,5 @@ export const plan = Effect.gen(function* () {
     Step.make("report", { target: report, timeout: "1 minute", retry: { times: 2, delay: "1 second" } }),
     Step.make("apology", { target: "apologize", task: Reference.fromStart }),
     Step.make("publish", { target: "publish", context: Reference.fromStart })
-  )
+  ])
 })

@@ -7,8 +7,7 @@ const Verdict = Schema.Struct({ severity: Schema.Literals(["urgent", "normal", "
 
 const triage = Agent.make("triage", { instructions: "How severe is this message?", output: Verdict })
 
-export const plan = Plan.make(
-  { name: "triage" },
+export const plan = Plan.make("triage", [
   Step.make("triage", { target: triage, routesBy: "severity", afterBranches: "archive" }),
   Step.make("urgent", {
     task: Reference.fromStart,
@@ -20,4 +19,4 @@ export const plan = Plan.make(
   }),
   Step.make("spam", { task: Reference.fromStep("triage"), target: () => Effect.succeed("Dropped.") }),
   Step.make("archive", { target: ({ task }) => Effect.succeed(`${task} (archived)`) })
-)
+])

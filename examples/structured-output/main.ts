@@ -57,11 +57,11 @@ const good = Effect.gen(function* () {
 
 const bad = reader.ask("Read invoice.txt").pipe(
   Effect.asVoid,
-  Effect.catchTag("RunIncomplete", ({ message, outcome }) =>
+  Effect.catchTag("RunIncomplete", ({ message, result }) =>
     Effect.gen(function* () {
       yield* Console.log(message)
-      if (outcome._tag !== "InvalidOutput") return
-      for (const issue of outcome.issues)
+      if (result.outcome !== "InvalidOutput") return
+      for (const issue of result.issues)
         yield* Console.log(`  ${issue.path}: expected ${issue.expected}, got ${issue.found}`)
     })
   ),

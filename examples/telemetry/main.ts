@@ -93,7 +93,7 @@ const program = (collector: string) => {
   const supportLayer = Support.layer.pipe(
     Layer.provide(Translator.layer),
     Layer.provide(remoteOrders),
-    Layer.provide(ModelRegistry.layerAmbient),
+    Layer.provide(ModelRegistry.layerContext),
     Layer.provide(modelLayer)
   )
   return Support.use((support) => support.ask("Wo ist Bestellung 42?")).pipe(

@@ -2,6 +2,7 @@
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer } from "effect"
 import { ClusterWorkflowEngine, SingleRunner } from "effect/cluster"
+import { Run } from "effect-emissary"
 import { Activities } from "effect-emissary/workflow"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -47,7 +48,8 @@ const engine = ClusterWorkflowEngine.layer.pipe(
 const program = Effect.gen(function* () {
   if (asked !== undefined) {
     const { request, token }: Activities.Pending = JSON.parse(asked)
-    yield* Activities.decide(token, { ...request, approved: true, decidedBy: "grace@example.com" })
+    if (Run.isApprovable(request))
+      yield* Activities.decide(token, Run.approve(request, { decidedBy: "grace@example.com" }))
   }
   const answer = yield* Complaint.execute({ id: "7", text: "The lamp of order 7 came broken." })
   yield* Console.log(answer)

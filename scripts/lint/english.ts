@@ -30,6 +30,14 @@ const pronouns: Rules = [
   [/\b(that\s+of|those\s+(of|that|which|in|with|from)|of\s+which|such\s+(an?|ones?))\b/gi, "repeat the noun"]
 ]
 
+/** In a message, which is read alone: the noun is in another part of the message, or nowhere. */
+const messagePronouns: Rules = [
+  [
+    /\b(an?(\s+[a-z]+)?|another|other|got|found|than|without|(its|their)\s+own|the\s+same)\s+ones?\b(?!\s+(at|by)\b)/gi,
+    "repeat the noun"
+  ]
+]
+
 /** A comment that begins with a clause and never gets to its subject. Questions and `Where a, b.` are sentences. */
 const headless = /^\s*(What|Whether|Who|Whom|Whose|How|Where(?![^.]*,))\b(?![^.]*\?)/i
 
@@ -60,15 +68,19 @@ const findings = (text: string, all: Rules): ReadonlyArray<Finding> => {
 /** The findings in a short text: a message, the name of a test. */
 export const inText = (text: string): ReadonlyArray<Finding> => findings(text, rules)
 
+/** The findings in a message of the library: also words in the place of a noun. */
+export const inMessage = (text: string): ReadonlyArray<Finding> =>
+  findings(text, [...rules, ...pronouns, ...messagePronouns])
+
 /** The findings in a page: also words in the place of a noun. */
 export const inPage = (text: string): ReadonlyArray<Finding> => findings(text, [...rules, ...pronouns])
 
 /** The findings in the text of a comment, without its delimiters: also a beginning that is no sentence. */
-export const inComment = (value: string, find = inPage): ReadonlyArray<Finding> => {
+export const inComment = (value: string): ReadonlyArray<Finding> => {
   // the asterisks at the left of a doc comment
   const text = value.replace(/^\*|^([ \t]*)\*/gm, (found) => spaces(found))
   const opening = headless.exec(prose(text))?.[1]
-  const found = find(text)
+  const found = inPage(text)
   if (opening === undefined) return found
   return [{ offset: text.indexOf(opening), word: `${opening} ...`, hint: "begin with the subject" }, ...found]
 }

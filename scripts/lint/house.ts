@@ -4,7 +4,8 @@
  * Each rule looks at one file; the room a file belongs to is read from its path (`src/<room>/...`).
  */
 
-import { inComment, inText, isProse, namesTest, type Finding } from "./english.ts"
+import { shared } from "./shared.ts"
+import { inComment, inMessage, inText, isProse, namesTest, type Finding } from "./english.ts"
 
 interface Node {
   readonly type: string
@@ -53,6 +54,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   interop: ["payload", "tool", "conversation"],
   mcp: ["payload", "tool", "conversation", "run", "agent"],
   session: ["payload", "store", "tool", "conversation", "run", "agent", "plan"],
+  http: ["payload", "tool", "conversation", "run", "agent", "session"],
   workflow: ["payload", "tool", "conversation", "run", "agent", "plan"],
   node: ["payload", "store"],
   re2: ["payload"],
@@ -128,6 +130,22 @@ const roomArrows = onImport((context, specifier, node) => {
   } else if (here.room !== "index" && there.at(-1) === "index.ts") {
     context.report({ node, message: "Import the module, not the barrel of the room." })
   }
+})
+
+/** A module under `internal/` or `wire/` is of its room alone, unless the list "Files" has it for the room that imports it. */
+const walls = onImport((context, specifier, node) => {
+  const here = inSrc(context.filename)
+  if (here === undefined || here.room === "index" || !specifier.startsWith(".")) return
+  const there = resolve(here.path, specifier)
+  const [room = ""] = there
+  if (room === here.room || !isPrivate(there) || arrows[here.room]?.includes(room) !== true) return
+  const module = there.join("/").replace(/\.ts$/, "")
+  const importers = shared.get(module)
+  if (importers === "all" || importers?.includes(here.room) === true) return
+  context.report({
+    node,
+    message: `"${module}" is not shared with the room "${here.room}": import a public module, or add the room to its line in "Files" of CONTRIBUTING.md.`
+  })
 })
 
 const portable = onImport((context, specifier, node) => {
@@ -288,7 +306,8 @@ const plainEnglish: Rule = (context) => {
   }
   const string = (node: Node) => {
     const value = node.type === "TemplateElement" ? node["value"].raw : node["value"]
-    if (typeof value === "string" && isProse(value)) report(node.range[0] + 1, inText(value))
+    if (typeof value === "string" && isProse(value))
+      report(node.range[0] + 1, inside ? inMessage(value) : inText(value))
   }
   const comments = () => {
     for (const comment of getAllComments()) report(comment.range[0] + 2, inComment(comment.value))
@@ -316,6 +335,7 @@ export default {
     "plain-english": rule(plainEnglish),
     portable: rule(portable),
     "room-arrows": rule(roomArrows),
-    "sound-casts": rule(soundCasts)
+    "sound-casts": rule(soundCasts),
+    walls: rule(walls)
   }
 }

@@ -17,7 +17,8 @@ export const parts = {
   decode: "JSON text to an agent that can run",
   make: "Plan.make of two steps",
   job: "Session.run of a plan of two steps",
-  next: "from the output of a step to the input of the next"
+  next: "from the output of a step to the input of the next",
+  turn: "a later turn of a session, no tool"
 }
 
 export type Part = keyof typeof parts
@@ -78,11 +79,10 @@ const job = (meter: Meter) =>
     const plan = yield* measured(
       meter,
       "make",
-      Plan.make(
-        { name: "two-steps" },
+      Plan.make("two-steps", [
         Step.make("a", { target: () => Effect.as(marks.a, "found") }),
         Step.make("b", { target: ({ task }) => Effect.as(marks.b, task) })
-      )
+      ])
     )
     const bound = yield* Plan.bind(plan)
     yield* Effect.gen(function* () {
@@ -93,4 +93,20 @@ const job = (meter: Meter) =>
     }).pipe(Effect.provide(Layer.provide(Session.layer([bound]), VersionedStore.layerMemory)))
   })
 
-export const stories: ReadonlyArray<(meter: Meter) => Effect.Effect<unknown, unknown>> = [prompt, decode, job]
+/** A message to a session in memory, its turn, and the answer. */
+const turns = (meter: Meter) =>
+  Effect.gen(function* () {
+    yield* Session.ask("chat", "Hello")
+    yield* measured(meter, "turn", Session.ask("chat", "Where is order 42?"))
+  }).pipe(
+    Effect.provide(
+      Session.layer([Agent.make("chat", { instructions: "You help customers." })]).pipe(
+        Layer.provide([
+          VersionedStore.layerMemory,
+          ScriptedModel.layer([{ text: "Hello." }, { text: "It is shipped." }])
+        ])
+      )
+    )
+  )
+
+export const stories: ReadonlyArray<(meter: Meter) => Effect.Effect<unknown, unknown>> = [prompt, decode, job, turns]

@@ -11,9 +11,7 @@ import * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Tool from "effect/ai/Tool"
-import type { Conversation } from "../conversation/internal/history.ts"
 import type * as Json from "../payload/Json.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
@@ -27,10 +25,10 @@ import type * as AgentError from "./AgentError.ts"
 import * as ModelRegistry from "./ModelRegistry.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
+import * as agentRecorder from "./internal/agentRecorder.ts"
+import * as agentTool from "./internal/agentTool.ts"
 import * as agentTypes from "./internal/agentTypes.ts"
-import * as budget from "./internal/budget.ts"
-import * as driver from "./internal/driver.ts"
-import * as performAction from "./internal/performAction.ts"
+import * as agentValue from "./internal/agentValue.ts"
 
 export {
   /**
@@ -152,7 +150,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Entry,
+  type RecordedEvent,
   /**
    * The message of the user: text, or text and file parts, or nothing, which continues
    * the conversation as it is.
@@ -173,6 +171,22 @@ export {
    */
   type Timeouts,
   /**
+   * Limits of the time of each attempt of a model call: until the answer is whole (`model`), until its first piece
+   * (`firstChunk`), and between two pieces (`chunk`). An attempt that is late failed with a `TimeoutError`, which is
+   * retried as a lost connection is.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ModelTimeouts,
+  /**
+   * The limits of time that an agent has: of its model calls, and of tools without a timeout of their own.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type AgentTimeouts,
+  /**
    * Which tools the model may or must call. Applies to the first model call of
    * the run; later calls use `auto`, unless `{ every }` insists.
    *
@@ -186,35 +200,104 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Result,
+  type Result
+} from "./internal/agentTypes.ts"
+
+export {
   /**
-   * The treatment of a conversation whose next request would weigh more than `threshold` tokens.
+   * The numbers of times in a row that a model may make the same calls with the same results.
    *
    * **Details**
    *
-   * Sizes are measured as in `Conversation.estimatedSize`, the agent's tool definitions included. The policy is asked
-   * before each model call, when no call is open.
+   * - `note`: the number of times after which the model gets a note behind the results; default 3. Each further time has a note.
+   * - `end`: the number of times after which the run ends as `LoopDetected`; default 5. A run that is resumed from there asks the model
+   *   once more, with the note.
+   * - `"unlimited"`: neither.
    *
-   * Its result is the `view` of the run's state: models receive the view, and later
-   * messages enter both. The conversation of the state and of the result
-   * stays whole. A view lasts until it passes the threshold itself, so prompt caches of
-   * providers stay warm in between, a summary is made once, and a run that is resumed,
-   * elsewhere too, sends the same requests. Each view is one
-   * `ConversationFitted` event with a report of the reduction.
+   * An answer repeats the answer before it if its calls have the same names and arguments, in any order, and the same results. So an
+   * answer with one other call among parallel ones, or with one other result, is progress, and the count begins again; so it does with a
+   * message of the user. Calls that were interrupted do not count, and no calls of an answer count if one of its tools polls
+   * (`ToolSettings.Polls`).
    *
-   * A new run begins without a view; to keep one over several messages of a user, resume
-   * the state of the last result with the next `input`.
+   * **Example** (A model that goes in circles)
+   *
+   * ```ts
+   * import { Effect, Schema } from "effect"
+   * import { Tool, Toolkit } from "effect/ai"
+   * import { Agent } from "effect-emissary"
+   * import { ScriptedModel } from "effect-emissary/testing"
+   * import assert from "node:assert"
+   *
+   * const toolkit = Toolkit.make(Tool.make("find_order", { success: Schema.String }))
+   * const support = Agent.make("support", { toolkit, repeatedCalls: { note: 2, end: 3 } })
+   *
+   * const result = await support.run("Where is my order?").pipe(
+   *   Effect.provide(toolkit.toLayer({ find_order: () => Effect.succeed("nothing found") })),
+   *   Effect.provide(ScriptedModel.layer(() => ({ toolCalls: [{ name: "find_order", params: {} }] }))),
+   *   Effect.runPromise
+   * )
+   * assert(result.outcome === "LoopDetected")
+   * assert.deepStrictEqual(result.tools, ["find_order"])
+   * assert.strictEqual(result.times, 3)
+   * ```
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type RepeatedCalls
+} from "../run/internal/repetition.ts"
+
+export {
+  /**
+   * The parts of every {@link Result}.
    *
    * @category models
    * @since 0.1.0
    */
-  type Budget
-} from "./internal/agentTypes.ts"
+  type ResultBase,
+  /**
+   * The {@link Result} of a run that ended without an answer.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Incomplete
+} from "../run/internal/runParts.ts"
+
+export {
+  /**
+   * The retries of a model call.
+   *
+   * **Details**
+   *
+   * An attempt that failed with an error that may pass (a rate limit, an overload, a lost connection) is made again, `times` at
+   * most for each model call, after a pause of `delay`, which is multiplied by `factor` after each retry, up to `maxDelay`. The
+   * defaults are two retries, after one second and after two, and pauses of one minute at most. `{ times: 0 }` is none.
+   *
+   * A retry waits at least as long as the provider asks (`retryAfter`). If the provider asks for more than `maxDelay` the run fails,
+   * with the pause in its error. Errors that do not pass (a key that is refused, a request that is not valid, a quota that is used up)
+   * are not retried. The answer of an attempt that failed is void, the tokens that it reports count. Each model of a list has its own
+   * retries.
+   *
+   * Each retry is an event of the run, `StepRetried`.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Retry,
+  /**
+   * Retries as data, in a definition.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type RetryPolicy
+} from "../run/internal/retryPolicy.ts"
 
 export type { OnChange } from "../run/internal/definitionChange.ts"
 export type { Interruption } from "../run/internal/runRecorder.ts"
-export type { DefinitionServices, Request } from "./internal/agentTypes.ts"
-export type { RunServices, Text, Tools } from "./internal/agentTypes.ts"
+export type { DefinitionServices } from "./internal/agentTypes.ts"
+export type { ModelPlan, ModelSource, RunServices, Text, Tools } from "./internal/agentTypes.ts"
 
 /**
  * True if a value is an agent.
@@ -259,7 +342,7 @@ export const outputSchema = <A>(
   agent: agentTypes.Agent<A, unknown> | Effect.Effect<agentTypes.Agent<A>, unknown, unknown>
 ): Option.Option<Schema.Codec<A, unknown, unknown, unknown>> =>
   // Sound: A is the type of the Schema that an agent was made with, and no other is put on it.
-  agentBlueprint.outputSchemaOf(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
+  agentValue.outputSchemaOf(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
 
 /**
  * Makes an agent as a value: every run finds what it requires in its own context.
@@ -289,7 +372,7 @@ export const outputSchema = <A>(
  * @since 0.1.0
  */
 export const make = <
-  Model extends agentTypes.Text | undefined = undefined,
+  Model extends agentTypes.ModelSource | undefined = undefined,
   Instructions extends agentTypes.Text = never,
   ToolsIn extends agentTypes.Tools = never,
   Output extends Schema.Top = typeof Schema.String
@@ -297,8 +380,7 @@ export const make = <
   name: string,
   config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
 ): agentTypes.Agent<Output["Type"], agentTypes.RunServices<Model, Instructions, ToolsIn, Output>> &
-  agentTypes.HasDefinition<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> =>
-  makeValue(agentBlueprint.fromConfig(name, config, undefined))
+  agentTypes.HasDefinition<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> => makeValue(name, config)
 
 /**
  * Makes an agent as a service: a class that is its own key, with a `layer`.
@@ -365,7 +447,7 @@ export const Service =
   <Self>() =>
   <
     const Name extends string,
-    Model extends agentTypes.Text | undefined = undefined,
+    Model extends agentTypes.ModelSource | undefined = undefined,
     Instructions extends agentTypes.Text = never,
     ToolsIn extends agentTypes.Tools = never,
     Output extends Schema.Top = typeof Schema.String
@@ -485,11 +567,12 @@ const bindTo = Effect.fnUntraced(function* (
   const tools = yield* Effect.forEach(definition.tools, (tool) =>
     tool.agent === undefined ? resolver.resolve(tool) : bindAgent(captured, tool, tool.agent)
   )
-  const blueprint = yield* Effect.mapError(agentBlueprint.fromDefinition(name, definition, tools), agentErrorOf(name))
+  const within = agentValue.withCaptured(captured)
+  const found = agentBlueprint.fromDefinition(name, definition, tools, within)
   const agent: agentTypes.Bound = {
-    ...makeAgent(blueprint, agentBlueprint.withCaptured(captured)),
+    ...agentValue.makeAgent(yield* Effect.mapError(found, agentErrorOf(name))),
     definition,
-    [agentTypes.DefinedTypeId]: definitionOf(blueprint)
+    [agentTypes.DefinedTypeId]: () => Effect.succeed(definition)
   }
   return agent
 })
@@ -504,7 +587,7 @@ const bindAgent = Effect.fnUntraced(function* (
   const agent = yield* bindTo(captured, definition)
   // An approval is about a call of this agent, so its definition counts, too
   const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent.name))
-  const bound = agentBlueprint.bindAgent(
+  const bound = agentTool.bindAgent(
     { ...contract, digest },
     {
       agent: Effect.succeed(agent),
@@ -557,7 +640,7 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
       run(params.input),
       (error) => new ToolFailure.ToolFailure({ type: "execution_error", message: error.message })
     )
-    const answer = performAction.toToolResult(name, result)
+    const answer = agentTool.toToolResult(name, result)
     return answer._tag === "Success"
       ? answer.value
       : yield* new ToolFailure.ToolFailure({ type: answer.type, message: answer.message })
@@ -577,7 +660,7 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  *
  * The model of the outer agent gets the inner agent's output, or its text. An inner run that ends without an answer is
  * an `execution_error` result. Agents nest at most `maxDepth` deep (default 8); one more fails the whole run with the
- * reason `MaxDepth`. The outer run's `modelRetry`, `modelMistakes`, `emptyAnswers`, `defects` and tool timeout hold for
+ * reason `MaxDepth`. The outer run's `retry`, `modelMistakes`, `emptyAnswers`, `defects` and tool timeout hold for
  * the inner run too; its steps are its own. The definition of the outer agent holds the definition of the inner agent,
  * unless an Effect finds the inner agent, or it is a plan. A plan that is bound is an agent, and can be a tool in the
  * same way.
@@ -630,7 +713,7 @@ export const asTool = <const Name extends string, R, RDefinition = never>(
     failure: ToolFailure.ToolFailure
   })
     .annotate(ToolSettings.Timeout, Duration.infinity)
-    .annotate(agentBlueprint.BehindTool, behind)
+    .annotate(agentTool.BehindTool, behind)
   const entry: unknown = { name: options.name, handler: handlerOf(found), context: Context.empty() }
   // Sound: the only property of a Handler that is missing is a phantom.
   const own = { tool: described, handler: entry as Tool.Handler<string> }
@@ -651,135 +734,26 @@ export const asTool = <const Name extends string, R, RDefinition = never>(
   return marked as agentTypes.AgentTool<Name, R, RDefinition>
 }
 
-/**
- * Shortens old tool outputs and removes old turns, see `Conversation.truncate`, until the
- * request weighs `target` tokens, by default 70 % of `threshold`: the room between them is
- * what the next view has to grow in. If what must stay lies between the two, that will
- * do; if it passes the threshold, the run fails with the reason `BudgetFailed`.
- *
- * **Details**
- *
- * Providers also refuse requests of more than 20 to 32 MB, or with too many files: see `maxBytes` and `maxFiles`. A
- * report of a provider that cannot be brought within the budget by removing messages is not believed: a request whose
- * messages fit by the estimate is made, and its own report corrects the size.
- *
- * **Example** (An agent that forgets old turns)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Agent, Conversation } from "effect-emissary"
- * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
- *
- * const agent = Agent.make("clerk", {
- *   instructions: "Be brief.",
- *   budget: Agent.truncate({ threshold: 100 })
- * })
- *
- * const program = Effect.gen(function*() {
- *   const first = yield* agent.run("Tell me a story.")
- *   const second = yield* agent.run("And now?", { conversation: first.conversation })
- *   const [, request] = yield* ScriptedModel.requests
- *   assert.deepStrictEqual(request?.prompt.content.map(({ role }) => role), ["system", "user"])
- *   assert.strictEqual(Conversation.messageCount(second.conversation), 5)
- * })
- *
- * await Effect.runPromise(program.pipe(Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "Good." }]))))
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const truncate = (options: {
-  /** The tokens that a request may weigh. A heavier request gets a shorter view. */
-  readonly threshold: number
-  /** The tokens that a new view weighs at most; default 70 % of `threshold`. */
-  readonly target?: number | undefined
-  /** The number of characters that stay of a shortened tool output; default 400. */
-  readonly keepOutput?: number | undefined
-  /** The most bytes that texts and files may have together; default 20 MB. A new view has 70 % of them at most. */
-  readonly maxBytes?: number | undefined
-  /** The most pictures and documents; default any number. A new view has 70 % of them at most. */
-  readonly maxFiles?: number | undefined
-}): agentTypes.Budget => budget.truncate(options)
-
-/**
- * Replaces all but the newest turns by a summary, see `Conversation.compact`. What still passes the threshold then is
- * brought within it as {@link truncate} does.
- *
- * **Details**
- *
- * Services that `summarize` needs beside the model, and the usage of its calls, are the caller's matter.
- *
- * **Example** (A summary by the agent's own model)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { LanguageModel, Prompt } from "effect/ai"
- * import { Agent, Conversation } from "effect-emissary"
- * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
- *
- * const agent = Agent.make("clerk", {
- *   budget: Agent.compact({
- *     threshold: 100,
- *     summarize: (old) =>
- *       Effect.map(
- *         LanguageModel.generateText({
- *           prompt: Prompt.concat(Conversation.toPrompt(old), "Summarize what was said so far in two sentences.")
- *         }),
- *         ({ text }) => text
- *       )
- *   })
- * })
- *
- * const program = Effect.gen(function*() {
- *   const first = yield* agent.run("Tell me a story.")
- *   return yield* agent.resume(first.state, { input: "And now?" })
- * })
- *
- * const result = await Effect.runPromise(program.pipe(
- *   Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "A story about a dragon." }, { text: "Good." }]))
- * ))
- * assert.strictEqual(result.text, "Good.")
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const compact = (options: {
-  /** The tokens that a request may weigh. For a heavier request old turns are summarized. */
-  readonly threshold: number
-  /** The tokens that a new view weighs at most; default 70 % of `threshold`. */
-  readonly target?: number | undefined
-  /** The most bytes that texts and files may have together; default 20 MB. A new view has 70 % of them at most. */
-  readonly maxBytes?: number | undefined
-  /** The most pictures and documents; default any number. A new view has 70 % of them at most. */
-  readonly maxFiles?: number | undefined
-  /** The number of newest turns that stay as they are, at least 1; default 1. */
-  readonly keepRecent?: number | undefined
-  /**
-   * The effect that makes the summary of the old turns. It may use the model of the agent: `LanguageModel` is provided.
-   * If it fails, or the summary has no text, the run ends with the reason `BudgetFailed`.
-   */
-  readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
-}): agentTypes.Budget => budget.compact(options)
-
 const agentErrorOf =
   (agent: string) =>
   (reason: AgentError.Reason): AgentError.AgentError =>
-    driver.agentError({ agent, reason })
+    agentRecorder.agentError({ agent, reason })
 
-const definitionOf =
-  ({ define, name }: agentBlueprint.Blueprint<unknown>): agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId] =>
-  (description) =>
-    Effect.mapError(define(description), agentErrorOf(name))
+const definitionOf = (
+  name: string,
+  config: agentBlueprint.AnyConfig
+): agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId] => {
+  const define = agentBlueprint.definitionOf(name, config)
+  return (description) => Effect.mapError(define(description), agentErrorOf(name))
+}
 
 /** An agent that finds what it requires in the context of each call. */
 const makeValue = <A, R, RDefinition>(
-  blueprint: agentBlueprint.Blueprint<unknown>
+  name: string,
+  config: agentBlueprint.AnyConfig
 ): agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition> => {
-  const agent = { ...makeAgent(blueprint, (effect) => effect), [agentTypes.DefinedTypeId]: definitionOf(blueprint) }
+  const blueprint = agentBlueprint.fromConfig(name, config, (effect) => effect)
+  const agent = { ...agentValue.makeAgent(blueprint), [agentTypes.DefinedTypeId]: definitionOf(name, config) }
   // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
   return agent as agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition>
 }
@@ -792,7 +766,6 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
   name: Name,
   config: agentBlueprint.AnyConfig
 ): agentTypes.ServiceClass<Self, Name, A, R, RDefinition> => {
-  const described = agentBlueprint.fromConfig(name, config, undefined)
   const count = (services.get(name) ?? 0) + 1
   services.set(name, count)
   // Sound: the key of another class of the same name has a number behind the name, and nothing reads it
@@ -804,24 +777,17 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
       const found = Effect.andThen(agentBlueprint.checkName(name), agentBlueprint.bindStatic(config))
       const bound = yield* Effect.mapError(found, agentErrorOf(name))
       const captured = yield* Effect.context<never>()
-      const agent = makeAgent(agentBlueprint.fromConfig(name, config, bound), agentBlueprint.withCaptured(captured))
+      const blueprint = agentBlueprint.fromConfig(name, config, agentValue.withCaptured(captured), bound)
       // Sound: A is the type of the output Schema of the configuration.
-      return agent as agentTypes.Agent<A>
+      return agentValue.makeAgent(blueprint) as agentTypes.Agent<A>
     })
   )
   const statics: unknown = Object.assign(agentKey, {
     layer,
-    [agentTypes.DefinedTypeId]: definitionOf(described),
+    [agentTypes.DefinedTypeId]: definitionOf(name, config),
     [agentTypes.NameTypeId]: name,
-    ...agentBlueprint.withOutputSchema(described.output)
+    ...agentValue.withOutputSchema(agentBlueprint.outputSchema(config))
   })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
   return statics as agentTypes.ServiceClass<Self, Name, A, R, RDefinition>
-}
-
-const makeAgent = <A>(blueprint: agentBlueprint.Blueprint<A>, within: agentBlueprint.Wrap): agentTypes.Agent<A> => {
-  const { name, output } = blueprint
-  const prepare = performAction.prepare(blueprint)
-  const check = (model: string | undefined) => blueprint.check(model, prepare(model))
-  return agentBlueprint.makeAgent({ name, prepare, check }, { output, within })
 }

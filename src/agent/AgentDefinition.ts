@@ -25,6 +25,7 @@ import type { JsonObject } from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import { defined } from "../payload/internal/values.ts"
+import type { Change } from "../tool/ToolContract.ts"
 import * as agentData from "./internal/agentData.ts"
 import * as agentV1 from "./wire/agentV1.ts"
 
@@ -35,11 +36,18 @@ export {
    * **Details**
    *
    * - `name`: the name the agent was given explicitly.
-   * - `model`: `"provider/model"`; absent means the `LanguageModel` of the program
-   *   that runs it.
+   * - `model`: `"provider/model"`, or a list of them: a run continues with the next one where a model has failed with an error
+   *   that passes. Absent means the `LanguageModel` of the program that runs it.
    * - `instructions`: the system message of a fresh conversation.
    * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
    * - `maxSteps`: model calls per user message.
+   * - `retry`: the retries of a model call, see `Agent.Retry`; absent means the default.
+   * - `timeouts`: limits of the time of each attempt of a model call in milliseconds, see `Agent.ModelTimeouts`; absent means none.
+   * - `toolChoice`: the tools that the model may or must call, see `Agent.ToolChoice`; absent means `"auto"`.
+   * - `concurrency`: the number of calls of one answer that run at a time; absent means as the tool runtime has it.
+   * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`; absent means without a limit.
+   * - `repeatedCalls`: the numbers of equal calls in a row at which the model gets a note and the run ends, see
+   *   `Agent.RepeatedCalls`; absent means the default.
    * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
    *   and agents of its own.
    * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
@@ -252,3 +260,44 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
  */
 export const digest: (definition: agentData.AgentDefinition) => Effect.Effect<string, PayloadError.PayloadError> =
   agentData.digest
+
+/**
+ * The changes from one definition to another, each at its place.
+ *
+ * **When to use**
+ *
+ * Use it before a deploy, to see what an edit does to the runs and sessions that are under way.
+ *
+ * **Details**
+ *
+ * `path` is a JSON Pointer into the definition, in which a tool has its name in place of its number, such as
+ * `/tools/refund/parameters/required`; the agent in a tool is under `/tools/NAME/agent`. `was` and `now` are short texts. `breaking` is
+ * true where a run that is under way may be refused with `Run.DefinitionChanged` (option `onChange`): for another name of an agent, for a
+ * tool that is gone, or is an agent no longer, and for what `ToolContract.compare` calls breaking. A run without an open call of
+ * the tool continues even so. Titles, descriptions and examples inside of schemas of tools do not count.
+ *
+ * **Example** (An edit that breaks no run, and another that may)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { AgentDefinition, ToolContract } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const refund = yield* ToolContract.make({ name: "refund", parameters: { type: "object", properties: {} } })
+ *   const was = yield* AgentDefinition.make({ model: "openai/gpt-5.2", tools: [refund] })
+ *   const now = yield* AgentDefinition.make({ model: "openai/gpt-5.2", instructions: "Be brief." })
+ *   return AgentDefinition.diff(was, now)
+ * })
+ *
+ * assert.deepStrictEqual(await Effect.runPromise(program), [
+ *   { path: "/instructions", was: "nothing", now: "Be brief.", breaking: false },
+ *   { path: "/tools/refund", was: "a tool", now: "nothing", breaking: true }
+ * ])
+ * ```
+ *
+ * @category comparing
+ * @since 0.1.0
+ */
+export const diff = (was: agentData.AgentDefinition, now: agentData.AgentDefinition): ReadonlyArray<Change> =>
+  agentData.diff(was, now)

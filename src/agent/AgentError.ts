@@ -10,8 +10,11 @@
  */
 
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { hideContent, quote } from "../payload/internal/base.ts"
+import * as runParts from "../run/internal/runParts.ts"
 import * as Run from "./Run.ts"
 import * as agentReason from "./internal/agentReason.ts"
 
@@ -38,10 +41,11 @@ export {
    * - `StubWithoutRuntime`: tools have no body here, and the tool runtime does not
    *   execute them elsewhere.
    * - `ConversationInvalid`: the conversation breaks a law, or the input cannot follow it.
-   * - `BudgetFailed`: the conversation does not fit its budget, or the Effect that
-   *   summarizes it failed.
+   * - `ContextWindowFailed`: the conversation does not fit its `contextWindow`, or the Effect that
+   *   summarizes it failed. Then `error` is the tag of its error, or of the reason of that.
    * - `MaxDepth`: agents call agents deeper than `maxDepth`.
-   * - `OptionsInvalid`: an option of the run, its `context` for example, could not be stored with its state. Nothing has run.
+   * - `OptionsInvalid`: an option of the run cannot be meant, such as `maxSteps: 0` or a name that no option has, or its `context` could not
+   *   be stored with its state. Nothing has run.
    * - `DelegateFailed`: a plan that runs as an agent failed. `error` is the tag of its
    *   error.
    * - `DefinitionChanged`, `InvalidDecision`: see `Run`.
@@ -92,42 +96,71 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
   }
 }
 
-const adviceFor = Run.Outcome.match({
-  Completed: () => "Read the answer from the state.",
-  MaxSteps: () => "Resume from its state with a larger maxSteps.",
-  AwaitingApproval: ({ requests }) =>
-    `Resume from its state with decisions about ${requests.map(({ callId, name }) => `${JSON.stringify(callId)} (${name})`).join(", ")}.`,
-  Interrupted: () => "Resume from its state when the cause is gone.",
-  InvalidOutput: ({ issues }) =>
-    `The answer had ${issues.length === 1 ? "1 problem" : `${issues.length} problems`} with the output schema: ${issues.map((issue) => (issue.path === "" ? "the root" : issue.path)).join(", ")}.`,
-  Stopped: ({ finishReason }) =>
-    finishReason === "empty"
-      ? "The answers of the model were empty. Ask in other words, or choose another model."
-      : `The provider stopped with ${JSON.stringify(finishReason)}.`
-})
+const adviceFor = (result: runParts.Incomplete): string => {
+  switch (result.outcome) {
+    case "MaxSteps":
+      return "Resume from its state with a larger maxSteps."
+    case "BudgetExceeded":
+      return `Its budget is ${result.limit} ${result.unit}, and ${result.used} are used or reserved. Resume from its state with another budget.`
+    case "AwaitingApproval":
+      return `Resume from its state with decisions about ${result.requests.map(({ callId, name }) => `${JSON.stringify(callId)} (${name})`).join(", ")}.`
+    case "Interrupted":
+      return "Resume from its state when the cause is gone."
+    case "InvalidOutput": {
+      const { issues } = result
+      return `The answer had ${issues.length === 1 ? "1 problem" : `${issues.length} problems`} with the output schema: ${issues.map(({ path }) => (path === "" ? "the root" : path)).join(", ")}.`
+    }
+    case "Stopped":
+      return result.finishReason === "empty"
+        ? "The answers of the model were empty. Ask in other words, or choose another model."
+        : `The provider stopped with ${JSON.stringify(result.finishReason)}.`
+    case "LoopDetected":
+      return `The model called ${result.tools.map((tool) => JSON.stringify(tool)).join(", ")} ${result.times} times in a row with the same result. Resume from its state with an input that helps it, or annotate a tool that polls with ToolSettings.Polls.`
+  }
+}
+
+const { Completed: _, ...incomplete } = Run.Outcome.cases
+
+/** On the wire a result is its outcome and its state, which has the rest. */
+const Result = Schema.Struct({
+  outcome: Schema.Union(Object.values(incomplete)),
+  state: Run.stateCodec.schema
+}).pipe(
+  Schema.decodeTo(
+    Schema.declare(
+      (value): value is runParts.Incomplete =>
+        Predicate.hasProperty(value, "state") && value.state instanceof runParts.State
+    ),
+    SchemaTransformation.transform({
+      decode: ({ outcome, state }): runParts.Incomplete => runParts.ended(runParts.resultBaseOf(state), outcome),
+      encode: (result) => ({ outcome: runParts.outcomeOf(result), state: result.state })
+    })
+  )
+)
 
 /**
- * A run ended, but not with an answer. Use `run` where that is nothing unusual. Whatever prints or copies the error leaves out
- * `outcome` and `state`.
+ * A run ended, but not with an answer: `result` is what `run` returns. Use `run` where that is nothing unusual. Whatever prints or
+ * copies the error leaves out `result`.
  *
  * @category errors
  * @since 0.1.0
  */
 export class RunIncomplete extends Schema.TaggedError<RunIncomplete>("effect-emissary/agent/RunIncomplete")(
   "RunIncomplete",
-  { outcome: Run.Outcome, state: Run.stateCodec.schema }
+  { result: Result }
 ) {
   // Decoding runs it too, and the fields pass through unchanged: content is hidden however the error was made
   // @effect-diagnostics-next-line overriddenSchemaConstructor:off
-  constructor(fields: { readonly outcome: Run.Outcome; readonly state: Run.State }, options?: Schema.MakeOptions) {
+  constructor(fields: { readonly result: runParts.Incomplete }, options?: Schema.MakeOptions) {
     super(fields, options)
-    hideContent(this, "outcome", "state")
+    hideContent(this, "result")
   }
 
   /**
    * @since 0.1.0
    */
   override get message(): string {
-    return `Agent ${quote(this.state.agent)}: expected an answer, found that the run ended ${this.outcome._tag}. ${adviceFor(this.outcome)}`
+    const { outcome, state } = this.result
+    return `Run of agent ${quote(state.agent)}: expected an answer, got the outcome ${outcome}. ${adviceFor(this.result)}`
   }
 }

@@ -20,8 +20,9 @@ export {
    *
    * - `RunStarted`: the run began or was resumed.
    * - `StepStarted`: a model call begins. `step` counts from 1 for each user message.
-   * - `StepRetried`: the model call of the current step is made again (`modelRetry`). Earlier
-   *   deltas of this step are void.
+   * - `StepRetried`: the model call of the current step failed with `error` and is made again after `pause` (`Agent.Retry`).
+   *   `attempt` is the number of the next attempt, from 2 on. With `model` the run continues with the model of this name, whose
+   *   first attempt follows (`Agent.ModelSource`). Earlier deltas of this step are void.
    * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning. `index` is the index of its part
    *   in the content of the stored answer.
    * - `CallDelta`: a call begins, or a piece of its arguments as text, under the id and the name of the stored call. The first
@@ -30,11 +31,12 @@ export {
    * - `ToolStarted`: a tool call is about to run.
    * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.
    * - `ToolFinished`: a tool call has its result. `duration` is zero when nothing was run for it.
+   *   `asked` is `true` if a person was asked for the call.
    * - `ApprovalRequested`: a call waits for a decision.
    * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state` is the state of this
    *   run, which holds the child's state.
    * - `StateChanged`: any other recorded event: a user message, a decision, an answer that was discarded, a mistake of the
-   *   model, a conversation shortened to its budget.
+   *   model, a conversation shortened to its context window.
    * - `RunFinished`: the last event, with the result that `run` returns.
    *
    * @category models

@@ -312,11 +312,48 @@ const fromProviders = <R>(providers: {
   readonly [name: string]: Provider<unknown, R>
 }): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> => {
   const known = Object.keys(providers).sort()
-  return fromLookup((provider) => own(providers, provider) ?? { _tag: "UnknownProvider", provider, known })
+  return layerLookup((provider) => own(providers, provider) ?? { _tag: "UnknownProvider", provider, known })
 }
 
-/** @internal A registry that finds its providers by a function. */
-export const fromLookup = <R>(
+/**
+ * A registry that finds its providers by a function of their names.
+ *
+ * **When to use**
+ *
+ * Use it where the names of providers are not known when the layer is made: each tenant has its own, for example.
+ *
+ * **Details**
+ *
+ * `find` returns a provider, or the reason of a {@link ModelRegistryError}. It returns the same provider for a name each time: a
+ * model is kept ready for its provider, its name and its options, as by {@link layer}.
+ *
+ * **Example** (A provider for each tenant)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { ModelRegistry } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *
+ * const scripted = ModelRegistry.provider({ options: ModelRegistry.Sampling, model: () => ScriptedModel.layer([]) })
+ * const Registry = ModelRegistry.layerLookup((provider) =>
+ *   provider.startsWith("tenant-") ? scripted : { _tag: "UnknownProvider", provider, known: ["tenant-..."] }
+ * )
+ *
+ * const program = Effect.gen(function*() {
+ *   const registry = yield* ModelRegistry.ModelRegistry
+ *   yield* registry.resolve("tenant-42/small", {})
+ *   return yield* Effect.flip(registry.resolve("nobody/small", {}))
+ * }).pipe(Effect.scoped, Effect.provide(Registry))
+ *
+ * const refused = await Effect.runPromise(program)
+ * assert.match(refused.message, /unknown provider "nobody"; known providers: tenant-\.\.\./)
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerLookup = <R>(
   find: (provider: string) => Provider<unknown, R> | typeof Reason.Type
 ): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> =>
   Layer.effect(
@@ -389,7 +426,7 @@ export const fromLookup = <R>(
  * }).pipe(Effect.scoped)
  *
  * const text = await program.pipe(
- *   Effect.provide(ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([{ text: "Hello." }])))),
+ *   Effect.provide(ModelRegistry.layerContext.pipe(Layer.provide(ScriptedModel.layer([{ text: "Hello." }])))),
  *   Effect.runPromise
  * )
  * assert.strictEqual(text, "Hello.")
@@ -398,7 +435,7 @@ export const fromLookup = <R>(
  * @category layers
  * @since 0.1.0
  */
-export const layerAmbient: Layer.Layer<ModelRegistry, never, LanguageModel.LanguageModel> = Layer.effect(
+export const layerContext: Layer.Layer<ModelRegistry, never, LanguageModel.LanguageModel> = Layer.effect(
   ModelRegistry,
   Effect.map(LanguageModel.LanguageModel, (ambient) =>
     ModelRegistry.of({

@@ -17,10 +17,11 @@
  * |---|---|
  * | has an outcome | `Finished` with it |
  * | interrupted, some calls started | `RunTools`: each of them settled `interrupted`, none runs again |
- * | interrupted | `Finished`: `Interrupted` |
+ * | interrupted | `Finished`: `Interrupted`, or `BudgetExceeded` at the end of the time of a budget |
+ * | a budget has refused a call | `Finished`: `BudgetExceeded`, its calls stay open |
  * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
- * | has progress, which waits for decisions and has none | `Finished`: `AwaitingApproval` |
- * | has progress | `CallModel`: the same step again |
+ * | has a plan, which waits for decisions and has none since | `Finished`: `AwaitingApproval` |
+ * | has a plan | `CallModel`: the same step again |
  * | open calls that can run or are settled | `RunTools` |
  * | open calls, all waiting for decisions | `Finished`: `AwaitingApproval` |
  * | no answer since the newest user message, or none at all in this run | `CallModel` |
@@ -37,28 +38,35 @@
  * | event | effect | condition |
  * |---|---|---|
  * | `RunStarted` | makes the state; open calls of the conversation are `Requested`, or `Settled` when their answer was cut off; answers since the last user message count as steps | first |
- * | `InputAdded` | user message and new instructions appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up; with progress it waits for the answer | between steps |
+ * | `InputAdded` | user message and new instructions appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up; with a plan it waits for the answer | between steps |
+ * | `InputAdded` without `maxSteps` | user message and new instructions appended, steps stay | when `next` is a model call, and not for the rest of a paused answer or for a plan |
  * | `ConversationFitted` | sets the view; later messages enter it, too | when `next` is a model call |
  * | `StepStarted` | notes the step | when `next` is that step |
- * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
- * | `AnswerDiscarded` | usage added, progress dropped | in a step, or with progress |
+ * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), plan dropped | in a step |
+ * | `AnswerDiscarded` | usage added, plan dropped | in a step, or with a plan |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
- * | `PlanEvent` | event added to the progress, decisions that it records taken, the limit set, usage added | in a step |
+ * | `StepRetried` | attempt noted, and the model that the run continues with | in a step, with the next number, or with 1 and a `model` |
+ * | `BudgetNeared` | noted, so that it comes once for each limit | in a run with a budget |
+ * | `BudgetExceeded` | ends the run, with its calls open; a model call that was announced is not made | |
+ * | `PlanEvent` | applied to the state of the plan; the limit set, usage added | in a step; a decision also after the end |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
- * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | with the digest of the request; also after the end |
+ * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`, or with the answer | with the digest of the request; also after the end |
  * | `ToolStarted` | `Requested` or `Approved` to `Started`, which keeps `idempotent` and the approval | not after an interruption, not over the limit |
  * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
- * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added; with progress only a decision, by its path | |
+ * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added | |
  * | `RunInterrupted` | nothing starts any more | |
- * | `ConversationRewound` | the conversation ends before the user message; calls, messages that wait, progress and the answer are gone, usage and steps of the whole run stay, and the outcome is `Interrupted`. A message that waits for calls is removed with those after it, and the calls stay | any time |
+ * | `ConversationRewound` | the conversation ends before the user message; calls, messages that wait, the plan and the answer are gone, usage and steps of the whole run stay, and the outcome is `Interrupted`. A message that waits for calls is removed with those after it, and the calls stay | any time |
  * | `RunFinished` | sets the outcome | when `next` is that outcome |
- * | `RunResumed` | clears outcome, interruption and the reported limit; `next` continues from there | |
+ * | `RunResumed` | clears outcome, interruption, the reported limit, the limit of a budget and the `model` that the run continued with; budgets begin; `next` continues from there | |
  *
  * A call that is `Started` when a driver asks for the next action has been lost with
  * the process that ran it (never ask while a batch runs). It is not known whether it took
  * effect. It is settled `interrupted` with the value `{ outcome: "unknown" }` and not run again,
  * with two exceptions: an agent continues from its own state, and a call of a tool that is
  * `Tool.Idempotent` is one of the calls to run, with `started: true`.
+ *
+ * In a run with a budget each event adds what it costs, and the time since the event before, to the `account` of the run, and to the
+ * accounts of the runs around it.
  *
  * Applying an event costs the same however long the run is.
  *
@@ -101,55 +109,132 @@
  * @since 0.1.0
  */
 
-import * as Result from "effect/Result"
+import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as runParts from "../run/internal/runParts.ts"
 import type { Event, State } from "../run/internal/runParts.ts"
+import * as runFold from "../run/internal/runFold.ts"
 import * as runTransition from "../run/internal/runTransition.ts"
 
+export { EventError } from "../run/internal/runFold.ts"
+
+export { type Action, apply, decide, DefinitionChanged, next, requests, start } from "../run/internal/runTransition.ts"
+
 export {
-  type Action,
-  apply,
-  approvalRequests,
-  decide,
-  DefinitionChanged,
-  EventError,
+  answer,
+  type Approvable,
+  approve,
+  type DecisionOptions,
+  deny,
   InvalidDecision,
-  next,
-  start
-} from "../run/internal/runTransition.ts"
+  isApprovable
+} from "../run/internal/runRequests.ts"
 
 export {
   /**
-   * A call that waits for a decision.
+   * A request of a run to a person, who decides, or to a front end, which makes a call. A Schema with `cases`, `guards`
+   * and `match`.
    *
    * **Details**
    *
-   * `arguments` are the arguments that the call will run with. `digest` identifies this request: it covers the contract
-   * of the tool, the arguments, and the place that asks, so that no other request of this run has it. A second run that
+   * - `Approval`: may the call of the tool `name` run with these `arguments`? They are what the call will run with.
+   * - `Pause`: the step `name` of a plan has paused, for the `reason` in its `arguments`. Approved it continues, and reads the
+   *   reason of the decision.
+   * - `Question`: the tool, step or agent `name` asks the `question` in its `arguments`. The answer has to fit the JSON
+   *   Schema `schema`: a front end makes a form of it.
+   * - `Call`: the front end runs the client-side tool `name` with these `arguments`, and answers with its result, which has to
+   *   fit `schema`, see `ClientTool`.
+   *
+   * `Question.tool` and `Question.ask` make questions. All requests have `name` and `arguments` as a person reads them,
+   * and the same identity. `digest` identifies the request: it covers what is shown, the contract of the tool
+   * or the definition of the plan, and the place that asks, so that no other request of this run has it. A second run that
    * begins with the same conversation asks the same, so a decision counts there, too, whatever its `RunContext`. Use a
    * `Session`, which takes a decision once, or resume states and keep only the newest one. `path` holds the ids of the
    * enclosing calls, outermost first, for a call of an agent that is itself a tool of this one. Where a plan runs that
-   * agent, the names of the plan's steps are part of the path. It is absent for calls of the run's own model, and empty
-   * for a call of the run's own model whose id a call inside has, too. A waiting step of a plan has the name of the
-   * step and its turn as its `callId`.
+   * agent, the names of the plan's steps are part of the path. It is absent for requests of the run itself, and empty
+   * where a request inside has the same id. A step of a plan that waits has the name of the step and its turn as its
+   * `callId`.
+   *
+   * **Example** (What an agent, a plan and a session wait for)
+   *
+   * ```ts
+   * import { Effect, Layer, Option, Schema } from "effect"
+   * import { Tool, Toolkit } from "effect/ai"
+   * import { Agent, Run, VersionedStore } from "effect-emissary"
+   * import { Plan, Step } from "effect-emissary/plan"
+   * import { Session } from "effect-emissary/session"
+   * import { ScriptedModel } from "effect-emissary/testing"
+   * import assert from "node:assert"
+   *
+   * const show = Run.Request.match({
+   *   Approval: ({ arguments: args, name }) => `${name} ${JSON.stringify(args)}`,
+   *   Pause: ({ arguments: { reason }, name }) => `${name}: ${reason}`,
+   *   Question: ({ arguments: { question } }) => question,
+   *   Call: ({ name }) => name
+   * })
+   *
+   * const toolkit = Toolkit.make(
+   *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+   * )
+   * const cashier = Agent.make("cashier", { toolkit })
+   *
+   * const program = Effect.gen(function*() {
+   *   const asked = yield* cashier.run("Pay 5 euros")
+   *   assert(asked.outcome === "AwaitingApproval")
+   *   assert.deepStrictEqual(asked.requests.map(show), [`pay {"amount":5}`])
+   *   const paid = yield* cashier.resume(asked.state, { decisions: asked.requests.filter(Run.isApprovable).map(Run.approve) })
+   *   assert.strictEqual(paid.text, "Paid.")
+   *
+   *   const plan = yield* Plan.make("release", [
+   *     Step.make("publish", { target: ({ decision }) => decision ? Effect.succeed("out") : Step.pause("Ready?") })
+   *   ])
+   *   const bound = yield* Plan.bind(plan)
+   *   const paused = yield* Plan.run(bound, "news")
+   *   assert(paused.outcome === "Paused")
+   *   assert.deepStrictEqual(paused.requests.map(show), ["publish: Ready?"])
+   *   const published = yield* Plan.resume(bound, paused.state, { decisions: paused.requests.filter(Run.isApprovable).map(Run.approve) })
+   *   assert.strictEqual(published.outcome, "Completed")
+   *
+   *   yield* Session.turn("till/1", "Pay 7 euros")
+   *   const { requests } = Option.getOrThrow(yield* Session.state("till/1"))
+   *   assert.deepStrictEqual(requests.map(show), [`pay {"amount":7}`])
+   *   const decisions = requests.map((request) => Run.deny(request, { reason: "Too much." }))
+   *   const denied = yield* Session.decide("till/1", decisions)
+   *   assert.strictEqual((yield* Session.await("till/1", denied)).text, "Not paid.")
+   * })
+   *
+   * const model = ScriptedModel.layer([
+   *   { toolCalls: [{ name: "pay", params: { amount: 5 } }] },
+   *   { text: "Paid." },
+   *   { toolCalls: [{ name: "pay", params: { amount: 7 } }] },
+   *   { text: "Not paid." }
+   * ])
+   * const sessions = Session.layer([cashier]).pipe(Layer.provide(VersionedStore.layerMemory))
+   * await Effect.runPromise(
+   *   Effect.provide(
+   *     program,
+   *     sessions.pipe(Layer.provideMerge(model), Layer.provideMerge(toolkit.toLayer({ pay: () => Effect.void })))
+   *   )
+   * )
+   * ```
    *
    * @category models
    * @since 0.1.0
    */
-  ApprovalRequest,
+  Request,
   /**
-   * A person's answer to an `ApprovalRequest`, as a Schema that decodes answers from outside.
+   * The decision about a {@link Request}, as a Schema that decodes decisions from outside. {@link approve}, {@link deny} and
+   * {@link answer} make one.
    *
    * **Details**
    *
-   * An `ApprovalRequest` with `approved` added is a decision. It names the `digest` of the request, and is refused for
-   * any other request: for other arguments, another turn, another contract of the tool. A run that is resumed after an
-   * edit keeps its requests, see `onChange` of `Agent.ResumeOptions`. A denied call is never dispatched: the model sees
-   * a `denied` result with the `reason`. `path` is the path of the request; it can be left out, unless calls of several
-   * agents have the same id and digest. `decidedBy` names who decided. From `expiresAt` on a decision no longer counts:
-   * it is refused, and a call that was approved and has not started asks again.
+   * It names the `digest` of the request, and is refused for any other request: for other arguments, another turn, another
+   * contract of the tool. A run that is resumed after an edit keeps its requests, see `onChange` of `Agent.ResumeOptions`. A
+   * denied call is never dispatched: the model sees a `denied` result with the `reason`. `answer` has to fit the JSON Schema
+   * of a request that has one, and is absent for all others. `path` is the path of the request; it can be left out, unless
+   * requests of several agents have the same id and digest. `decidedBy` names who decided. From `expiresAt` on a decision
+   * no longer counts: it is refused, and a call that was approved and has not started asks again.
    *
    * **Example** (A decision with an expiry)
    *
@@ -174,7 +259,10 @@ export {
    * @category models
    * @since 0.1.0
    */
-  Decision,
+  Decision
+} from "../run/internal/runRequests.ts"
+
+export {
   /**
    * The outcome of a run, as a Schema with `cases`, `guards`, `isAnyOf` and `match`.
    *
@@ -184,10 +272,12 @@ export {
    *   when the agent has an output schema.
    * - `MaxSteps`: the last answer the budget allows asked for more. Its calls are open. Of a
    *   plan: it used up its iterations.
+   * - `BudgetExceeded`: a budget of the run, or of a run around it, has refused a call, or its time is over, see `Budget`.
    * - `AwaitingApproval`: the run needs these decisions.
    * - `Interrupted`: the run was stopped, for this `reason`.
    * - `InvalidOutput`: the final answer does not fit the output schema.
    * - `Stopped`: the provider ended the answer early, or (`empty`) the model answered with nothing, twice.
+   * - `LoopDetected`: the model called these `tools` so many `times` in a row, each time with the same arguments and results.
    *
    * **Example** (Matching outcomes)
    *
@@ -198,10 +288,12 @@ export {
    * const line = Run.Outcome.match({
    *   Completed: () => "done",
    *   MaxSteps: () => "needs more steps",
+   *   BudgetExceeded: ({ unit }) => `has used up its ${unit}`,
    *   AwaitingApproval: ({ requests }) => `waits for ${requests.length} decisions`,
    *   Interrupted: ({ reason }) => `interrupted: ${reason ?? "no reason given"}`,
    *   InvalidOutput: ({ issues }) => `${issues.length} problems in the answer`,
-   *   Stopped: ({ finishReason }) => `the provider stopped: ${finishReason}`
+   *   Stopped: ({ finishReason }) => `the provider stopped: ${finishReason}`,
+   *   LoopDetected: ({ tools }) => `went in circles with ${tools.join(", ")}`
    * })
    * assert.strictEqual(line({ _tag: "Stopped", finishReason: "length" }), "the provider stopped: length")
    * ```
@@ -210,6 +302,14 @@ export {
    * @since 0.1.0
    */
   Outcome,
+  /**
+   * The end of a run or a turn, for the caller who waited for it: `outcome` is the tag of the {@link Outcome}, with its details beside
+   * it, and with `Base`, which every end has. {@link Outcome} itself is what states and events keep.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Ended,
   /**
    * One fact of a run.
    *
@@ -220,16 +320,19 @@ export {
    *   instructions and without the new user message (an `InputAdded`); it may end in open
    *   calls. `depth` is 0 for a run that a program started, and one more than its parent's
    *   for an agent that is a tool. `parts` are short digests of the parts of the definition, for the list of changes.
-   * - `InputAdded`: a user message, with a fresh budget of steps. While calls are open the message waits: it enters the
-   *   conversation together with the result of the last of them. `instructions` are new instructions of a session's
+   * - `InputAdded`: a user message, with a fresh budget of steps (`maxSteps`). While calls are open the message waits: it
+   *   enters the conversation together with the result of the last of them. A message without `maxSteps` steers: it enters a run
+   *   under way before a model call, and has the rest of its budget. `instructions` are new instructions of a session's
    *   agent: a system message that enters the conversation behind the message.
-   * - `ConversationFitted`: the conversation passed the agent's budget. From here on models
+   * - `ConversationFitted`: the conversation passed the agent's `contextWindow`. From here on models
    *   receive the view and later messages. The conversation of the run stays whole. `view` are the ids of messages
    *   of the conversation, or of the view before, and between them the messages that only the view has: a summary, and shortened
    *   results. `beside` are the tokens that the request has beside its messages. One event serves many steps.
-   * - `StepStarted`: a model call is about to be made. `step` counts from 1 for each user message.
+   * - `StepStarted`: a model call is about to be made. `step` counts from 1 for each user message. In a run with a budget `reserved`
+   *   is the reservation of the call, and `spent` of the event that ends the call is what counts in its place.
    * - `ModelAnswered`: the whole message, with usage and finish reason, call ids already unique in the conversation.
-   *   `output` is present when the agent has an output schema and this answer was read as its output. `outputCall` is
+   *   `output` is present when the agent has an output schema and this answer was read as its output. Without a
+   *   `value` the output is what the model wrote: the arguments of the output call, or else the JSON of the text. `outputCall` is
    *   the id of the call of the synthetic output tool. `contracts` are the contracts of called tools that no earlier
    *   event has.
    * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it.
@@ -237,10 +340,14 @@ export {
    *   tokens makes no event.
    * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
    *   malformed arguments. The answer is not stored; `problem` is part of the next request.
+   * - `StepRetried`: the model call failed with `error`, the tag of a reason of an `AiError`, or `TimeoutError`. Attempt number
+   *   `attempt`, from 2 on, follows after `pauseMillis`. With `model` the run continues with the model of this name, and `attempt` is 1.
+   *   The text that the failed attempt had written does not count.
+   * - `BudgetNeared`: 80 % of a limit are used. `BudgetExceeded`: a budget refuses the next call, or the time is over; the run ends.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
    *   `PlanFinished` with the outcome `Paused` on, and has used up its budget with `LimitReached`.
    * - `ApprovalRequested`: a call needs a decision before it may run, or a new decision, because its approval no longer
-   *   holds. `name` is the name of the tool; older events have none. `arguments` are what the call will run with:
+   *   holds. With `ask` it needs an answer that fits its JSON Schema, which is the result of the call. `name` is the name of the tool. `arguments` are what the call will run with:
    *   checked, with defaults filled in. `digest` is the digest of the request. `contract` is present if the contract of
    *   the tool changed since the answer.
    * - `ApprovalDecided`: the decision about a call, with who made it and its expiry where it has them.
@@ -250,14 +357,15 @@ export {
    *   `ApprovalRequested`.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
    *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
-   *   class of a defect; its text is in the log.
+   *   class of a defect; its text is in the log. `asked` is `true` if a person was asked for the call.
    * - `ChildEvent`: an event in the run of an agent that is a tool of this one.
    * - `RunInterrupted`: the run was stopped. Calls that had started still get their results.
    * - `ConversationRewound`: the user message with the id `messageId` was removed, with everything after it.
-   * - `RunFinished`: the run ended. It continues after a `RunResumed`.
+   * - `RunFinished`: the run ended. It continues after a `RunResumed`. In a run inside another one `Completed` has no output: it is
+   *   the output of the newest answer.
    * - `RunResumed`: without `maxSteps` the budget stays as it was, without `context` the
    *   RunContext does. `change` is present if the run continues under another definition: its digest, its
-   *   parts, and what changed.
+   *   parts, and what changed. `budgets` begin here, and `lost` is what a model call had reserved that was lost with its process.
    *
    * @category models
    * @since 0.1.0
@@ -268,7 +376,7 @@ export {
    *
    * **Details**
    *
-   * - `view`: the shortened conversation that models receive, where a budget requires one.
+   * - `view`: the shortened conversation that models receive, where a `contextWindow` requires one.
    *   The conversation itself stays whole.
    * - `steps` counts the answers to the newest user message, against `maxSteps`; `totalSteps` counts the answers of the
    *   whole run.
@@ -276,21 +384,24 @@ export {
    * - `calls` are the open calls in call order, `pending` user messages that wait for them.
    *   The `status` of a call is one of:
    *   - `Requested`: the model asked for it; nothing has been done.
-   *   - `AwaitingApproval`: it needs a decision before it may run with these `arguments`.
+   *   - `AwaitingApproval`: it needs a decision before it may run with these `arguments`, or, with `ask`, an answer that
+   *     is its result.
    *   - `Approved`: it may run with these `arguments`, until `expiresAt` and while its request
    *     would have the same `digest`.
-   *   - `Settled`: its result is known and nothing is to be run: it was denied, or its
+   *   - `Settled`: its result is known and nothing is to be run: it was denied or answered, or its
    *     answer was cut off, or it carried the agent's output.
    *   - `Started`: it runs, or ran when the process died. `child` is the state of the
    *     agent behind it, if there is one and it has begun. With `idempotent` it may run again,
    *     with `approved`, where it was approved.
    * - `revision` counts the events, the first one included.
+   * - `account`: what a run with a budget has used, see `Budget`. `exceeded`: the limit of a budget that ends the run.
    * - `limited`: the last answer used up the budget and asked for more.
    * - `step`: a model call that was announced and has not answered yet.
    * - `mistakes`: problems that the next request of this step reports to the model.
-   * - `progress`: the plan that answers in place of a model: its `events` so far, and `decisions` that are no events of it
-   *   yet. There are no open calls meanwhile, and user messages wait.
-   * - `fresh`: no model call was answered since the run was started or resumed.
+   * - `plan`: the state of the plan that answers in place of a model. There are no open calls meanwhile, and user messages
+   *   wait.
+   * - `fresh`: no model call was answered, and no event of a plan added, since the run was started or resumed. A message that waits
+   *   for a plan ends it, too.
    * - `definition` is the digest of the definition that the run began with. `basis` is the part that a resume compares: the newest
    *   `definition`, its `parts`, and the `contracts` that calls were made for. The `contract` of an open call is the
    *   digest of one of them.
@@ -298,9 +409,10 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type State,
-  type EventOf
+  type State
 } from "../run/internal/runParts.ts"
+
+export type { EventOf } from "../run/internal/runEvents.ts"
 
 /**
  * The codec of one event: version 1, in the field `version`. Its cost does not depend
@@ -383,7 +495,7 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = 
  * // any other process that has the agent
  * const later = Effect.gen(function*() {
  *   const state = yield* Run.stateCodec.decodeJson(kept)
- *   const decisions = Run.approvalRequests(state).map((request) => ({ ...request, approved: true }))
+ *   const decisions = Run.requests(state).filter(Run.isApprovable).map(Run.approve)
  *   return yield* cashier.resume(state, { decisions })
  * })
  * const { text } = await Effect.runPromise(
@@ -409,8 +521,8 @@ export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.s
  * @category transitions
  * @since 0.1.0
  */
-export const applyAll = (self: State, events: Iterable<Event>): Result.Result<State, runTransition.EventError> =>
-  foldFrom(self, events)
+export const applyAll = (self: State, events: Iterable<Event>): Result.Result<State, runFold.EventError> =>
+  runFold.fold(runTransition, events, self)
 
 /**
  * The state of a run from the list of its events, which begins with `RunStarted`.
@@ -418,30 +530,5 @@ export const applyAll = (self: State, events: Iterable<Event>): Result.Result<St
  * @category transitions
  * @since 0.1.0
  */
-export const fold = (events: Iterable<Event>): Result.Result<State, runTransition.EventError> =>
-  foldFrom(undefined, events)
-
-const foldFrom = (self: State | undefined, events: Iterable<Event>): runTransition.ApplyResult => {
-  let state = self
-  let index = 0
-  for (const event of events) {
-    const applied = state === undefined ? startWith(event) : runTransition.apply(state, event)
-    if (Result.isFailure(applied)) {
-      const { event, path, reason } = applied.failure
-      return Result.fail(new runTransition.EventError({ event, path, reason, index }))
-    }
-    state = applied.success
-    index += 1
-  }
-  return state === undefined ? Result.fail(notStarted("no event")) : Result.succeed(state)
-}
-
-const startWith = (event: Event): runTransition.ApplyResult =>
-  event._tag === "RunStarted" ? Result.succeed(runTransition.start(event)) : Result.fail(notStarted(event._tag))
-
-const notStarted = (found: string): runTransition.EventError =>
-  new runTransition.EventError({
-    event: found,
-    path: [],
-    reason: { _tag: "Unexpected", expected: "RunStarted first", found }
-  })
+export const fold = (events: Iterable<Event>): Result.Result<State, runFold.EventError> =>
+  runFold.fold(runTransition, events)

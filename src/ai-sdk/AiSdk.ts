@@ -31,6 +31,7 @@ import type * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
 import type * as Json from "../payload/Json.ts"
 import * as base from "../payload/internal/base.ts"
+import { OutputLimit } from "../agent/internal/outputLimit.ts"
 import { Limits } from "../payload/internal/limits.ts"
 import { defined, kindOf, own } from "../payload/internal/values.ts"
 import * as sdkError from "./internal/sdkError.ts"
@@ -145,6 +146,10 @@ const settingsOf = (languageModel: SdkModel, options: Options): Settings => ({
   ...sdkRequest.toProviderOptions(providerOptionsOf(languageModel, options.providerOptions))
 })
 
+/** The settings of a call whose budget leaves this number of tokens for its answer, if a budget limits that. */
+const withinLimit = (settings: Settings, most: number | undefined): Settings =>
+  most === undefined ? settings : { ...settings, maxOutputTokens: Math.min(settings.maxOutputTokens ?? most, most) }
+
 /** The variables that the clients of the AI SDK read themselves. */
 const keyVariables: Readonly<Record<string, string>> = {
   anthropic: "ANTHROPIC_API_KEY",
@@ -215,7 +220,7 @@ const warningText = (warning: SharedV4Warning): string => {
  *
  * - Errors are `AiError`s. Their reason follows the status of the response; `retryAfter` is read from the headers
  *   `retry-after-ms` and `retry-after`. The texts of providers are kept with everything masked that looks like a key. A call
- *   is made once: see `modelRetry` of a run, or `Effect.retry`.
+ *   is made once: see `Agent.Retry`.
  * - Half a character in a prompt, a tool or a schema is sent as U+FFFD, because providers refuse it. A prompt in which two keys become equal by that is an
  *   `InvalidRequestError`.
  * - Arguments of a call that are not JSON are passed on as text, so that they can be corrected.
@@ -251,7 +256,6 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
     // Sound: version v4 of the specification is this interface.
     const languageModel = orNone(sdkModel) as LanguageModelV4
     const dialect = dialectFor(languageModel, options)
-    const settings = settingsOf(languageModel, options)
     const warnOnce = base.warnOnce()
 
     const warn = (warnings: ReadonlyArray<string>): Effect.Effect<void> =>
@@ -278,6 +282,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         : noModel(sdkModel)
       if (wrong !== undefined) return yield* sdkError.invalidRequest(failed(method), wrong)
       const offer = sdkRequest.offerOf(request, dialect)
+      const settings = withinLimit(settingsOf(languageModel, options), yield* OutputLimit)
       const prepared = yield* Effect.try({
         try: (): LanguageModelV4CallOptions =>
           sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect, offer) }, dialect),

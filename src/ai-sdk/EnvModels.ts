@@ -99,7 +99,7 @@ export const layer = ({
   providers = envModels.knownProviders
 }: Options = {}): Layer.Layer<ModelRegistry.ModelRegistry> =>
   Layer.provide(
-    ModelRegistry.fromLookup((name) =>
+    ModelRegistry.layerLookup((name) =>
       providers === "any" || providers.includes(name) ? environment : envModels.unknownProvider(name, providers)
     ),
     Layer.effectDiscard(envModels.requireProviders(providers))

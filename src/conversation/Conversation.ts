@@ -93,7 +93,7 @@ export {
 export { fromPrompt, toPrompt, type ToPromptOptions } from "./internal/modelMessages.ts"
 
 export {
-  BudgetTooSmall,
+  ConversationTooLarge,
   compact,
   dropOldTurns,
   estimatedSize,

@@ -134,7 +134,7 @@ const countHeuristic = (text: string): number => {
  * **Gotchas**
  *
  * Other models have other vocabularies, and how far their counts are from these was not
- * measured. Leave room in a budget, or rely on reports of the provider, which
+ * measured. Leave room in a limit, or rely on reports of the provider, which
  * `Conversation.estimatedSize` does where there are any.
  *
  * **Example** (A quick count)

@@ -9,7 +9,23 @@ import * as Schema from "effect/Schema"
 /** The message: its position in the conversation, from 0, and its id. */
 const place = { index: Schema.Int, id: Schema.String }
 
-/** @internal */
+/**
+ * Why a conversation cannot be written, with the `index` and the `id` of the message.
+ *
+ * **Details**
+ *
+ * - `UnansweredCalls`: calls without a result (`callIds`).
+ * - `AssistantFirst`: the first message after the system message is not from the
+ *   user.
+ * - `MisplacedSystem`: a later system message at a place where the provider takes none.
+ * - `InvalidArguments`: tool arguments that are not a JSON object.
+ * - `UnsupportedContent`: the format cannot hold the content.
+ * - `UnsupportedReasoning`: the format cannot hold the reasoning, or the
+ *   reasoning lacks the provider's signature.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export const Reason = Schema.TaggedUnion({
   UnansweredCalls: { ...place, callIds: Schema.Array(Schema.String) },
   AssistantFirst: place,
@@ -19,7 +35,10 @@ export const Reason = Schema.TaggedUnion({
   UnsupportedReasoning: { ...place, expected: Schema.String }
 })
 
-/** @internal */
+/**
+ * @category models
+ * @since 0.1.0
+ */
 export type Reason = typeof Reason.Type
 
 const explain = Reason.match({
@@ -39,18 +58,7 @@ const explain = Reason.match({
  * A conversation cannot be written in the format of a provider, because the
  * provider would reject it.
  *
- * **Details**
- *
- * `reason` holds the `index` and the `id` of the message, and its `_tag` is one of
- *
- * - `UnansweredCalls`: calls without a result (`callIds`).
- * - `AssistantFirst`: the first message after the system message is not from the
- *   user.
- * - `MisplacedSystem`: a later system message at a place where the provider takes none.
- * - `InvalidArguments`: tool arguments that are not a JSON object.
- * - `UnsupportedContent`: the format cannot hold the content.
- * - `UnsupportedReasoning`: the format cannot hold the reasoning, or the
- *   reasoning lacks the provider's signature.
+ * `reason` is a {@link Reason}.
  *
  * **Example** (Anthropic requires that the user begins)
  *

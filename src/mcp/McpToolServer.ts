@@ -7,8 +7,9 @@
  * **What a client gets**
  *
  * - Arguments are validated with the tool's own JSON Schema, by the same validator as in an agent.
- * - A call that needs an approval asks the person at the client with an elicitation. Where the client has none,
- *   the call returns an error that names the approval, and is not executed.
+ * - A call that needs an approval asks the person at the client with an elicitation. So does a question, and a call of a client-side
+ *   tool: its form is made from the Schema of the answer, and an answer that does not fit is asked for again. Where the client has none,
+ *   the call returns an error that names what it waits for, and is not executed.
  * - Progress, for a call with a progress token: the steps and tool calls of an agent by name, and the preliminary
  *   results of a tool.
  * - A failure is a result with `isError`. The text of a defect is in the log of the server only.
@@ -32,7 +33,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
+import * as Record from "effect/Record"
+import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as McpProtocol from "effect/ai/McpProtocol"
@@ -49,15 +51,16 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Agent from "../agent/Agent.ts"
 import * as AgentEvent from "../agent/AgentEvent.ts"
 import * as Run from "../agent/Run.ts"
-import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
-import * as performAction from "../agent/internal/performAction.ts"
+import * as agentTool from "../agent/internal/agentTool.ts"
 import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import type * as Limits from "../payload/Limits.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
 import { resolveLimits } from "../payload/internal/limits.ts"
 import * as textScanner from "../payload/internal/textScanner.ts"
 import { defined } from "../payload/internal/values.ts"
+import * as runRequests from "../run/internal/runRequests.ts"
 import * as RemoteTools from "../tool/RemoteTools.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -356,22 +359,37 @@ const execute = Effect.fnUntraced(function* (
   options: Options,
   notify: Notify
 ) {
-  const agent = agentBlueprint.agentOf(bound.tool)
-  if (agent !== undefined) return yield* runAgent(yield* agent.agent, String(call.arguments["input"]), options, notify)
-  const { context, id: callId } = call
+  const agent = agentTool.agentOf(bound.tool)
+  if (agent !== undefined)
+    return yield* answerWithClient(yield* agent.agent, String(call.arguments["input"]), options, notify)
+  const { context, contract, id: callId } = call
+  const asks = runRequests.askOf(contract)
+  const request = runRequests.requestOf({
+    callId,
+    name: contract.name,
+    arguments: call.arguments,
+    digest: contract.digest,
+    ask: asks
+  })
+  if (asks !== undefined) {
+    const decision = yield* ask(request)
+    if (decision === undefined) return unasked(request)
+    const { answer = null, approved, reason = "There was no answer." } = decision
+    return approved ? ToolResult.success(answer) : ToolResult.failure("denied", reason)
+  }
   const needed = yield* Effect.result(bound.needsApproval(call.arguments, { callId, context, messages: [] }))
   if (Result.isFailure(needed)) return needed.failure
   if (needed.success) {
-    const verdict = yield* ask({ name: call.contract.name, arguments: call.arguments })
-    if (verdict === undefined) return unasked(call.contract.name)
+    const verdict = yield* ask(request)
+    if (verdict === undefined) return unasked(request)
     if (!verdict.approved) return ToolResult.failure("denied", "The call was denied")
   }
   const [result] = yield* toolCall.run([call])
   return result ?? (yield* Effect.die(new Error("a batch of one call returned no result")))
 })
 
-/** Runs an agent until it has an answer, with a decision of the client on each approval that it asks for. */
-const runAgent = Effect.fnUntraced(function* (
+/** Runs an agent until it has an answer, with a decision of the client on each request. */
+const answerWithClient = Effect.fnUntraced(function* (
   agent: Agent.Agent<unknown>,
   input: string,
   { context = {}, run }: Options,
@@ -383,16 +401,16 @@ const runAgent = Effect.fnUntraced(function* (
   while (Result.isSuccess(made) && made.success.outcome === "AwaitingApproval") {
     const { state } = made.success
     const decisions: Array<Run.Decision> = []
-    for (const request of Run.approvalRequests(state)) {
-      const verdict = yield* ask(request)
-      if (verdict === undefined) return unasked(request.name)
-      decisions.push({ ...request, ...verdict })
+    for (const request of Run.requests(state)) {
+      const decision = yield* ask(request)
+      if (decision === undefined) return unasked(request)
+      decisions.push(decision)
     }
     made = yield* follow(agent.resumeStream(state, { ...run, decisions }))
   }
   return Result.isFailure(made)
-    ? performAction.failureResult(agent.name, made.failure)
-    : performAction.toToolResult(agent.name, made.success)
+    ? agentTool.failureResult(agent.name, made.failure)
+    : agentTool.toToolResult(agent.name, made.success)
 })
 
 const report = (event: AgentEvent.AgentEvent<unknown>, notify: Notify): Effect.Effect<void> => {
@@ -418,44 +436,98 @@ const wordsOf = (event: AgentEvent.AgentEvent<unknown>): string | undefined => {
   }
 }
 
-const unasked = (name: string) =>
-  ToolResult.failure(
-    "approval_needed",
-    `The call of ${base.quote(name)} needs an approval, which this client cannot be asked for. It was not executed.`
-  )
+const unasked = ({ _tag, name }: Run.Request) =>
+  _tag === "Question" || _tag === "Call"
+    ? ToolResult.failure(
+        "answer_needed",
+        `The call of ${base.quote(name)} waits for an answer, which this client cannot be asked for.`
+      )
+    : ToolResult.failure(
+        "approval_needed",
+        `The call of ${base.quote(name)} needs an approval, which this client cannot be asked for. It was not executed.`
+      )
 
-interface Verdict {
-  readonly approved: boolean
-  readonly reason?: string
-}
+type Form = McpSchema.ElicitRequestFormParams["requestedSchema"]
 
-/** The decision of the person at the client, if the client can ask. */
-const ask = (request: { readonly name: string; readonly arguments: Schema.Json }): Effect.Effect<Verdict | undefined> =>
+/** The answer of the person at the client to a form, nothing where the client has no forms. */
+const elicit = (message: string, requestedSchema: Form) =>
   Effect.gen(function* () {
     const client = yield* Effect.serviceOption(McpSchema.McpServerClient)
     if (Option.isNone(client)) return undefined
     const reverse = yield* client.value.getClient
-    const answer = yield* Effect.option(
-      reverse.elicit(
-        new McpSchema.ElicitRequestFormParams({
-          mode: "form",
-          message: `Approve the call of ${base.quote(request.name)}?\n${Json.show(request.arguments, 2)}`,
-          requestedSchema: {
-            type: "object",
-            properties: {
-              approve: new McpSchema.ElicitationBoolean({ type: "boolean", title: "Approve" }),
-              reason: new McpSchema.ElicitationString({ type: "string", title: "Reason, if you do not" })
-            },
-            required: ["approve"]
-          }
-        })
-      )
-    )
-    if (Option.isNone(answer)) return undefined
-    if (answer.value.action !== "accept") return { approved: false }
-    const { approve, reason } = answer.value.content ?? {}
-    return { approved: approve === true, ...(typeof reason === "string" ? { reason } : {}) }
+    const params = new McpSchema.ElicitRequestFormParams({ mode: "form", message, requestedSchema })
+    return Option.getOrUndefined(yield* Effect.option(reverse.elicit(params)))
   }).pipe(Effect.scoped)
+
+/** The decision of the person at the client, if the client can ask. */
+const ask = (request: Run.Request): Effect.Effect<Run.Decision | undefined> =>
+  "schema" in request ? askAnswer(request) : askVerdict(request)
+
+const askVerdict = Effect.fnUntraced(function* (request: Run.Approvable) {
+  const message = `Approve the call of ${base.quote(request.name)}?\n${Json.show(request.arguments, 2)}`
+  const answer = yield* elicit(message, {
+    type: "object",
+    properties: {
+      approve: new McpSchema.ElicitationBoolean({ type: "boolean", title: "Approve" }),
+      reason: new McpSchema.ElicitationString({ type: "string", title: "Reason, if you do not" })
+    },
+    required: ["approve"]
+  })
+  if (answer === undefined) return undefined
+  if (answer.action !== "accept") return Run.deny(request)
+  const { approve, reason } = answer.content ?? {}
+  const options = typeof reason === "string" ? { reason } : {}
+  return approve === true ? Run.approve(request, options) : Run.deny(request, options)
+})
+
+const readField = Schema.decodeUnknownOption(McpSchema.PrimitiveSchemaDefinition)
+
+/** The form of an answer, and the answer from its content. A form has simple fields, so that a value of another kind is one text of JSON. */
+const formOf = (schema: Json.JsonObject) => {
+  const { properties, required, type } = schema
+  const fields =
+    type === "object" && Json.isObject(properties)
+      ? Option.all(Record.map(properties, (field) => readField(field)))
+      : Option.none()
+  if (Option.isSome(fields)) {
+    const names = Array.isArray(required) ? required.map(String) : []
+    const form: Form = { type: "object", properties: fields.value, required: names }
+    return { form, valueOf: (content: Json.JsonObject): Effect.Effect<Schema.Json> => Effect.succeed(content) }
+  }
+  const field = Option.getOrElse(
+    readField(schema),
+    () => new McpSchema.ElicitationString({ type: "string", title: "Answer", description: "As JSON" })
+  )
+  const form: Form = { type: "object", properties: { answer: field }, required: ["answer"] }
+  const valueOf = ({ answer = null }: Json.JsonObject): Effect.Effect<Schema.Json> =>
+    type !== "string" && typeof answer === "string"
+      ? Effect.orElseSucceed(Json.parse(answer), () => answer)
+      : Effect.succeed(answer)
+  return { form, valueOf }
+}
+
+/** A person whose answers do not fit is asked so many times. */
+const mostAnswers = 3
+
+/** An answer that does not fit is asked for again. */
+const askAnswer = Effect.fnUntraced(function* (request: Extract<Run.Request, { readonly schema: unknown }>) {
+  const { form, valueOf } = formOf(request.schema)
+  const words =
+    request._tag === "Question"
+      ? request.arguments.question
+      : `Answer in place of ${base.quote(request.name)}:\n${Json.show(request.arguments, 2)}`
+  let problem = ""
+  for (let count = 0; count < mostAnswers; count++) {
+    const answer = yield* elicit(`${words}${problem}`, form)
+    if (answer === undefined) return undefined
+    if (answer.action !== "accept") return Run.deny(request)
+    const decision = Run.answer(request, yield* valueOf({ ...answer.content }))
+    const problems = runRequests.problemsOf(request, decision)
+    if (problems.length === 0) return decision
+    problem = `\n\n${PayloadError.render("The answer before", problems)}`
+  }
+  return Run.deny(request, { reason: "The answers did not fit." })
+})
 
 /** The longest message of a notification. */
 const maxWords = 500

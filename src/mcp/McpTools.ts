@@ -3,7 +3,7 @@
  *
  * {@link layer} connects to servers, over standard streams or streamable HTTP, and {@link toolkit} finds their tools
  * for the runs of agents. What a server lists is data from outside: each tool is checked under the current `Limits`,
- * and a bad one is left out by name, see {@link refused}.
+ * and a bad one is left out by name, see {@link refusedTools}.
  *
  * **What a run gets**
  *
@@ -53,6 +53,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import type { ChildProcessSpawner } from "effect/process/ChildProcessSpawner"
 import type * as Redacted from "effect/Redacted"
+import * as callOptions from "../payload/internal/options.ts"
 import type * as Json from "../payload/Json.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
 import type * as Limits from "../payload/Limits.ts"
@@ -219,7 +220,7 @@ export class McpTools extends Context.Service<
   McpTools,
   {
     readonly tools: Effect.Effect<ReadonlyArray<McpTool>, McpToolsError>
-    readonly refused: Effect.Effect<ReadonlyArray<RefusedTool>>
+    readonly refusedTools: Effect.Effect<ReadonlyArray<RefusedTool>>
   }
 >()("effect-emissary/mcp/McpTools") {}
 
@@ -245,9 +246,9 @@ export const toolkit: Effect.Effect<ReadonlyArray<McpTool>, McpToolsError, McpTo
  * @category tools
  * @since 0.1.0
  */
-export const refused: Effect.Effect<ReadonlyArray<RefusedTool>, never, McpTools> = Effect.flatMap(
+export const refusedTools: Effect.Effect<ReadonlyArray<RefusedTool>, never, McpTools> = Effect.flatMap(
   McpTools,
-  ({ refused }) => refused
+  ({ refusedTools }) => refusedTools
 )
 
 /**
@@ -311,22 +312,25 @@ export const layer = <const Servers extends { readonly [name: string]: StdioServ
       const services = yield* Effect.context<never>()
       const scope = yield* Effect.scope
       const all: ReadonlyArray<Server> = yield* Effect.forEach(Object.entries(servers), ([name, options]) =>
-        /^[\w-]{1,32}$/.test(name)
-          ? Effect.sync(() => new Server(name, options, services, scope))
-          : Effect.fail(
-              errorOf(name, {
-                _tag: "InvalidOption",
-                option: "servers",
-                problem: "expected a name of at most 32 letters, digits, hyphens and underscores"
-              })
-            )
+        Effect.gen(function* () {
+          const refuse = (option: string, expected: string) =>
+            errorOf(name, { _tag: "InvalidOption", option, problem: `expected ${expected}` })
+          if (!/^[\w-]{1,32}$/.test(name)) {
+            return yield* refuse("servers", "a name of at most 32 letters, digits, hyphens and underscores")
+          }
+          for (const option of ["timeout", "connectTimeout"] as const) {
+            const { expected, fits } = callOptions.someTime
+            if (options[option] !== undefined && !fits(options[option])) return yield* refuse(option, expected)
+          }
+          return new Server(name, options, services, scope)
+        })
       )
       return McpTools.of({
         tools: Effect.map(
           Effect.forEach(all, (server) => server.tools, { concurrency: "unbounded" }),
           (tools) => tools.flat()
         ),
-        refused: Effect.sync(() => all.flatMap((server) => server.refused))
+        refusedTools: Effect.sync(() => all.flatMap((server) => server.refused))
       })
     })
   )
@@ -739,7 +743,7 @@ class Server {
         const scope = yield* Scope.fork(this.scope)
         const made = connection.connect({
           name: this.name,
-          place: this.options,
+          endpoint: this.options,
           protocol,
           timeout: connectTimeout,
           maxBytes
@@ -854,7 +858,7 @@ class Server {
         refuse(PayloadError.render("", jsonProblems.problemsFromSchemaError(error, json)))
       )
       if (taken.has(boundTool.encodeName(`${this.name}/${described.name}`))) {
-        return yield* refuse("another tool of the server has its name, or the same one for a model")
+        return yield* refuse("another tool of the server has its name, or the same name for a model")
       }
       const fingerprint = jsonValues.fingerprint(described)
       const known = this.listed?.entries.get(described.name)

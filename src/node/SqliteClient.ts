@@ -47,6 +47,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
@@ -59,9 +60,11 @@ import * as Statement from "effect/sql/Statement"
 import { existsSync, readdirSync, rmSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import * as callOptions from "../payload/internal/options.ts"
 import * as base from "../payload/internal/base.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
-import * as storage from "../store/internal/storage.ts"
+import * as storeKeys from "../store/internal/storeKeys.ts"
+import * as storeService from "../store/internal/storeService.ts"
 
 /**
  * The database file, and the time to wait for its lock.
@@ -110,14 +113,15 @@ const withErrno = (cause: unknown): unknown => {
   return Object.assign(cause, { errno: cause.errcode, ...(code === undefined ? undefined : { code }) })
 }
 
-const attempt = <A>(operation: string, run: () => A, what: string = operation): Effect.Effect<A, SqlError> =>
-  Effect.try({
-    try: run,
-    catch: (cause) =>
-      new SqlError({
-        reason: classifySqliteError(withErrno(cause), { message: `SQLite failed to ${what}`, operation })
-      })
-  })
+const errorOf =
+  (operation: string, what: string = operation) =>
+  (cause: unknown) =>
+    new SqlError({
+      reason: classifySqliteError(withErrno(cause), { message: `SQLite failed to ${what}`, operation })
+    })
+
+const attempt = <A>(operation: string, run: () => A, what?: string): Effect.Effect<A, SqlError> =>
+  Effect.try({ try: run, catch: errorOf(operation, what) })
 
 /** Tries again while another connection holds the lock. */
 const untilUnlocked = (options: Options, inTransaction: () => boolean) => {
@@ -140,7 +144,7 @@ const open = (filename: string): Effect.Effect<DatabaseSync, SqlError, Scope.Sco
       () => new DatabaseSync(filename, { timeout: blockingMillis }),
       `open ${JSON.stringify(filename)}. Its directory has to exist, and this process has to be allowed to write there`
     ),
-    (database) => Effect.sync(() => database.close())
+    (database) => Effect.sync(() => void (database.isOpen && database.close()))
   )
 
 /** A lock of a file, which the system frees when the process ends, however it ends. */
@@ -174,7 +178,7 @@ const processesOf = Effect.fnUntraced(function* (path: string, ensureThere: Effe
     )
 
   const claim: Effect.Effect<string, SqlError, Scope.Scope> = Effect.gen(function* () {
-    const own = yield* storage.nonce
+    const own = yield* storeKeys.nonce
     yield* lock(prefix + own)
     // Another process removed it before it was locked
     if (!existsSync(prefix + own)) return yield* claim
@@ -192,7 +196,7 @@ const processesOf = Effect.fnUntraced(function* (path: string, ensureThere: Effe
   const files = yield* attempt("look for processes", () => readdirSync(dirname(path)))
   const others = files.filter((file) => file.startsWith(basename(prefix)))
   yield* Effect.forEach(others, (file) => look(file.slice(basename(prefix).length)), { discard: true })
-  return Option.some<storage.Processes>({ own, look })
+  return Option.some<storeService.Processes>({ own, look })
 })
 
 /**
@@ -242,25 +246,62 @@ const toInput = (value: unknown): SQLInputValue => {
   return value as SQLInputValue
 }
 
+/**
+ * Commits statements without a pause. A transaction that can be neither committed nor rolled back closes the connection, so that
+ * nothing is written into it.
+ */
+const commitsOf = (
+  database: DatabaseSync,
+  prepare: ReturnType<typeof statementCache>,
+  retry: ReturnType<typeof untilUnlocked>,
+  presence: Presence | undefined
+): storeService.CommitAtOnce => {
+  const rowsOf = ({ params, text }: storeService.Statement) => prepare(text).all(...params).length
+  const transact = (written: storeService.Statement, deleted: storeService.Statement) => {
+    prepare("BEGIN IMMEDIATE").run()
+    const isWritten = rowsOf(written) > 0
+    if (isWritten) rowsOf(deleted)
+    prepare("COMMIT").run()
+    return isWritten
+  }
+  const rollBack = () => {
+    const rolledBack = Result.try(() => database.isTransaction && prepare("ROLLBACK").run())
+    if (Result.isFailure(rolledBack)) database.close()
+  }
+  return (written, deleted) =>
+    Effect.suspend(() => {
+      if (database.isTransaction) return Effect.undefined
+      const committed = Result.try({
+        try: () => (deleted === undefined ? rowsOf(written) > 0 : transact(written, deleted)),
+        catch: errorOf("execute")
+      })
+      if (Result.isSuccess(committed)) return Effect.as(presence?.ensureThere ?? Effect.void, committed.success)
+      rollBack()
+      return Effect.fail(committed.failure)
+    }).pipe(retry)
+}
+
 const connect = (
   database: DatabaseSync,
+  prepare: ReturnType<typeof statementCache>,
   retry: ReturnType<typeof untilUnlocked>,
   presence: Presence | undefined
 ): Connection => {
-  const prepare = statementCache(database)
-
-  /** A write that the file does not show afterwards has failed. */
+  /** A write that the file does not show afterwards has failed. The writes of a transaction are in it after the commit. */
   const run = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> => {
     const done = execute(sql, read)
-    const isChecked = presence !== undefined && (presence.isMissing() || !sql.startsWith("SELECT"))
-    return isChecked ? Effect.tap(done, presence.ensureThere) : done
+    if (presence === undefined) return done
+    if (presence.isMissing()) return Effect.tap(done, presence.ensureThere)
+    return sql.startsWith("SELECT")
+      ? done
+      : Effect.tap(done, () => (database.isTransaction ? Effect.void : presence.ensureThere))
   }
 
   const execute = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> =>
-    Effect.flatMap(SqlClient.SafeIntegers, (safeIntegers) =>
+    Effect.withFiber((fiber) =>
       attempt("execute", () => {
         const statement = prepare(sql)
-        statement.setReadBigInts(safeIntegers)
+        statement.setReadBigInts(fiber.getRef(SqlClient.SafeIntegers))
         return read(statement)
       })
     ).pipe(retry)
@@ -298,6 +339,7 @@ const connect = (
 }
 
 const make = Effect.fnUntraced(function* (options: Options) {
+  yield* callOptions.check("SqliteClient", { busyTimeout: callOptions.time }, options)
   const database = yield* open(options.filename)
   const isTransaction = () => database.isTransaction
   const retry = untilUnlocked(options, isTransaction)
@@ -306,8 +348,9 @@ const make = Effect.fnUntraced(function* (options: Options) {
 
   const path = database.location()
   const presence = path === null ? undefined : presenceOf(path)
+  const prepare = statementCache(database)
   const acquirers = SqlClient.makeSqliteAcquirers({
-    connection: Effect.succeed(connect(database, retry, presence)),
+    connection: Effect.succeed(connect(database, prepare, retry, presence)),
     semaphore: yield* Semaphore.make(1),
     isTransaction
   })
@@ -320,11 +363,12 @@ const make = Effect.fnUntraced(function* (options: Options) {
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
     prepareTransactionControls: true
   })
+  storeService.commitsAtOnce.set(client, commitsOf(database, prepare, retry, presence))
   const processes =
     path === null || presence === undefined
       ? Effect.succeedNone
       : Effect.orElseSucceed(processesOf(path, presence.ensureThere), Option.none)
-  return Context.make(SqlClient.SqlClient, client).pipe(Context.add(storage.FileProcesses, processes))
+  return Context.make(SqlClient.SqlClient, client).pipe(Context.add(storeService.FileProcesses, processes))
 })
 
 /**
@@ -406,10 +450,10 @@ export const layerStore = (
       Layer.effect(
         VersionedStore.VersionedStore,
         error._tag === "SqlError"
-          ? storage.unavailable({
+          ? storeService.unavailable({
               operation: "open",
               storage: "database",
-              error: storage.errorName(error),
+              error: storeService.errorName(error),
               cause: error
             })
           : error

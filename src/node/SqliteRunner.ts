@@ -63,7 +63,7 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
  * )
  * const answer = await Effect.runPromise(Effect.provide(Session.ask("chat/42", "Hello, I am Ada."), sessions))
- * assert.strictEqual(answer.text, "Welcome, Ada!")
+ * assert.strictEqual(answer, "Welcome, Ada!")
  * ```
  *
  * @category layers

@@ -152,7 +152,7 @@ export const Reason = Schema.TaggedUnion({
     ]),
     keyId: Schema.optionalKey(Schema.String)
   }
-})
+}).annotate({ identifier: "PayloadErrorReason" })
 
 /**
  * Why a payload was refused.
@@ -178,12 +178,12 @@ const trustKey = "Add the key to TrustedKeys if you trust it"
 const signAgain = "Ask its signer to sign it again"
 
 const signatureProblems = {
-  unsigned: ["a signed one", "data without a signature", "Sign it with Signed.sign"],
+  unsigned: ["signed data", "data without a signature", "Sign it with Signed.sign"],
   malformed: ["a signature", "another text", "Sign it with Signed.sign"],
-  kind: ["a signature of this artefact", "that of another one", "Sign it as what it is"],
+  kind: ["a signature of this artefact", "the signature of another artefact", "Sign it as what it is"],
   subject: [
     "a signature for this place",
-    "one for another place, or for none",
+    "a signature for another place, or for none",
     "Sign it for the place where it is read"
   ],
   unknownKey: ["a trusted key", "a key that is not known here", trustKey],
@@ -191,8 +191,8 @@ const signatureProblems = {
   keyKind: ["a key for this artefact", "a key for others", "Add the codec to the kinds of the key if you trust it"],
   keyTime: ["a key for the time of the signature", "a key for another time", signAgain],
   signature: ["data as it was signed", "changed data, or a changed signature", askSigner],
-  expired: ["a valid signature", "an expired one", signAgain],
-  notYetValid: ["a valid signature", "one from the future", "Compare the clock with that of the signer"]
+  expired: ["a valid signature", "an expired signature", signAgain],
+  notYetValid: ["a valid signature", "a signature from the future", "Compare the clock with the clock of the signer"]
 } as const
 
 const explainKey = (key: string): string => {

@@ -42,6 +42,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
 import * as Base64Url from "effect/encoding/Base64Url"
+import * as callOptions from "./internal/options.ts"
 import * as Digest from "./Digest.ts"
 import * as Json from "./Json.ts"
 import * as PayloadError from "./PayloadError.ts"
@@ -186,7 +187,7 @@ export const layerTrustedKeys = (
       for (const [index, key] of keys.entries()) {
         yield* importPublic(key, `/${index}`)
         if (byId.has(key.keyId)) {
-          const issue = { path: `/${index}/keyId`, expected: "an id of its own", found: "that of an earlier key" }
+          const issue = { path: `/${index}/keyId`, expected: "an id of its own", found: "the id of an earlier key" }
           return yield* new PayloadError.PayloadError({ what: "trusted keys", reason: PayloadError.invalid([issue]) })
         }
         byId.set(key.keyId, key)
@@ -323,6 +324,7 @@ export const sign: (
     readonly expiresIn?: Duration.Input | undefined
   }
 ) => Effect.Effect<Envelope, PayloadError.PayloadError> = Effect.fnUntraced(function* (payload, options) {
+  yield* callOptions.check("Signed.sign", { expiresIn: callOptions.someTime }, options)
   const key = yield* importPrivate(options.key)
   const now = yield* Clock.currentTimeMillis
   const header: Header = {
@@ -496,12 +498,12 @@ export const verify: (
  *       Signed.layerTrustedKeys([{ keyId: "team-a", publicKey }])
  *     ),
  *     ToolResolver.layerStubs(),
- *     ModelRegistry.layerAmbient
+ *     ModelRegistry.layerContext
  *   )
  *   yield* Effect.provide(Agent.decode(envelope), host)
  *
  *   const error = yield* Effect.flip(Effect.provide(Agent.decode(agent), host))
- *   assert.match(error.message, /expected a signed one, got data without a signature/)
+ *   assert.match(error.message, /expected signed data, got data without a signature/)
  * })
  *
  * await Effect.runPromise(Effect.provide(program, ScriptedModel.layer([])))

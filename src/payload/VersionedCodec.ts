@@ -307,7 +307,7 @@ export const make = <T>(options: {
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
   }
 
-  const read = (json: Schema.Json) =>
+  const readOpened = (json: Schema.Json) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
         const issue = { path: "", expected: `an object with the field "${field}"`, found: kindOf(json) }
@@ -320,7 +320,7 @@ export const make = <T>(options: {
       return yield* Effect.provideService(arm.read(tagged, what), IsOwnData, true)
     })
 
-  const open = (json: Schema.Json) => gate.open(json, what, read)
+  const open = (json: Schema.Json) => gate.open(json, what, readOpened)
 
   const writeUnsealed = (value: T, encodeOptions: EncodeOptions | undefined) =>
     Effect.gen(function* () {

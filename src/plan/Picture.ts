@@ -56,7 +56,9 @@ import * as diagram from "./internal/diagram.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
-import * as planTransition from "./internal/planTransition.ts"
+import * as planTransition from "../run/internal/planTransition.ts"
+import type * as runParts from "../run/internal/runParts.ts"
+import * as stepFlow from "../run/internal/stepFlow.ts"
 
 /**
  * A plan that can be drawn and compared: a definition, or anything that has one, such as
@@ -465,7 +467,7 @@ const drawFlow = (
       for (const entry of entries) addEdge(canvas, { from: exit, to: entry, kind, label })
     }
   }
-  const positions = planTransition.positionsOf(definition)
+  const positions = stepFlow.positionsOf(definition.steps)
   definition.steps.forEach((step, index) => {
     const field = planFlow.exitsOf(step, positions).any
     const { exit, key } = drawn[index] ?? { exit: "", key: "" }
@@ -487,7 +489,7 @@ const drawData = (
   prefix: string
 ): void => {
   const { steps } = definition
-  const positions = planTransition.positionsOf(definition)
+  const positions = stepFlow.positionsOf(definition.steps)
   const store = (kind: string, title: string, name: string): string => {
     const key = prefix + JSON.stringify([kind, name])
     return addNode(canvas, diagram.makeNode(key, "store", [title, planNames.displayName(name)]))
@@ -538,7 +540,7 @@ const runningWords = { running: "▶ running", interrupted: "◼ interrupted", c
 
 type RunningMark = keyof typeof runningWords
 
-const statusOfMember = ({ question, status }: planTransition.Member, running: RunningMark): StepStatus | undefined => {
+const statusOfMember = ({ question, status }: runParts.Member, running: RunningMark): StepStatus | undefined => {
   switch (status._tag) {
     case "Waiting":
       return undefined

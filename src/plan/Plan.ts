@@ -12,8 +12,7 @@
  * import { Plan, Reference, Step, When } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
- *     { name: "research" },
+ *   const plan = yield* Plan.make("research", [
  *     Step.make("search", {
  *       output: Schema.Array(Schema.String),
  *       target: ({ task }) => Effect.succeed(task === "Effect" ? ["Effects are values."] : []),
@@ -23,7 +22,7 @@
  *     Step.make("write", { target: ({ task }) => Effect.succeed(`It is known: ${task}`) }),
  *     Step.make("apologize", { task: Reference.fromStart, target: ({ task }) => Effect.succeed(`No idea: ${task}.`) }),
  *     Step.make("sign", { target: ({ task }) => Effect.succeed(`${task} Yours, Emissary`) })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan)
  *   return yield* Plan.run(bound, "Monads")
  * })
@@ -64,7 +63,7 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
+import * as agentValue from "../agent/internal/agentValue.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
@@ -72,7 +71,9 @@ import type * as Json from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
+import * as callOptions from "../payload/internal/options.ts"
 import { PatternEngine } from "../payload/internal/patterns.ts"
+import { kindOf } from "../payload/internal/values.ts"
 import type * as planRunParts from "../run/internal/planRunParts.ts"
 import * as liveRun from "../run/internal/liveRun.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
@@ -93,7 +94,7 @@ import * as planCodec from "./internal/planCodec.ts"
 import * as planNames from "./internal/planNames.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
-export type { AgentMemory, Bound, Journal, KnownNames, MakeArguments, Options, Plan } from "./internal/livePlan.ts"
+export type { AgentMemory, Bound, Journal, KnownNames, KnownOptions, Options, Plan } from "./internal/livePlan.ts"
 export type { PlanOutput, PlanServices, ResumeOptions, RunOptions } from "./internal/livePlan.ts"
 export type { PlanRegistry, RegistryServices } from "./internal/planCodec.ts"
 export type { Input } from "../run/internal/planRunParts.ts"
@@ -278,19 +279,21 @@ export const encode = (
 
 /** The body of `Plan.make`. */
 const makePlan = Effect.fnUntraced(function* (
-  ...parts: livePlan.MakeArguments
+  name: string,
+  written: ReadonlyArray<Step.Any>,
+  options: livePlan.Options = {}
 ): Effect.fn.Return<livePlan.Plan<never, never>, PlanInvalid.PlanInvalid> {
-  const all: ReadonlyArray<Step.Step | livePlan.Options> = parts
-  const [first] = all
-  const options: livePlan.Options = first === undefined || isStep(first) ? {} : first
-  const written = all.filter(isStep)
+  yield* livePlan.failWithProblems(
+    typeof name === "string" ? name : planNames.defaultName,
+    argumentProblems(name, written, options)
+  )
   const sources = written.map(({ parts }) => parts.source)
   const lives = yield* Effect.forEach(written, (step, index) => livePlan.liveStep(step.parts, index))
   const output = yield* Effect.result(livePlan.exportSchema(options.output, { slot: "output" }))
   const exported = Result.getOrElse(output, () => undefined)
   const steps = lives.map(({ step }) => step)
   const definition: PlanDefinition.PlanDefinition = {
-    name: options.name ?? planNames.defaultName,
+    name,
     ...(options.description === undefined ? {} : { description: options.description }),
     maxIterations: options.maxIterations ?? planNames.defaultMaxIterations,
     ...(exported === undefined ? {} : { output: exported.ref }),
@@ -317,10 +320,9 @@ const makePlan = Effect.fnUntraced(function* (
  * and the closest known name: names that occur twice or are unknown, references to later
  * steps or into the own parallel group, routes and rejoins that lead nowhere, schemas that do not
  * fit or have no JSON Schema, two targets under one name, predicates that are missing,
- * times and retries that cannot be.
+ * times and retries that cannot be, arguments of another type.
  *
- * Steps are passed one by one, not as a list: spread a list that was built. Without a `name`
- * the plan is called `"plan"` in errors, spans and pictures.
+ * The name is shown by errors, spans and pictures, and it is the name of the plan as an agent.
  *
  * Targets of one name have to be one value: the definition only carries the name. A
  * function written into a step has the name of the step.
@@ -336,10 +338,10 @@ const makePlan = Effect.fnUntraced(function* (
  * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const name: string = "serach"
- * const error = await Effect.runPromise(Effect.flip(Plan.make(
+ * const error = await Effect.runPromise(Effect.flip(Plan.make("research", [
  *   Step.make("search", { target: "web" }),
  *   Step.make("read", { target: "web", task: Reference.fromStep(name), retry: { times: -1 } })
- * )))
+ * ])))
  * assert.deepStrictEqual(
  *   error.problems.map(({ code, slot, step, suggestion }) => [step, slot, code, suggestion]),
  *   [
@@ -357,13 +359,14 @@ const makePlan = Effect.fnUntraced(function* (
  * import { Plan, Step, When } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
- *     { name: "shorten", maxIterations: 10, predicates: { long: ({ text }) => text.length > 5 } },
- *     Step.make("cut", {
- *       target: ({ task }) => Effect.succeed(task.slice(1)),
- *       routes: [["cut", When.custom("long")]]
- *     })
- *   )
+ *   const cut = Step.make("cut", {
+ *     target: ({ task }) => Effect.succeed(task.slice(1)),
+ *     routes: [["cut", When.custom("long")]]
+ *   })
+ *   const plan = yield* Plan.make("shorten", [cut], {
+ *     maxIterations: 10,
+ *     predicates: { long: ({ text }) => text.length > 5 }
+ *   })
  *   return yield* Plan.run(yield* Plan.bind(plan), "123456789")
  * })
  *
@@ -375,9 +378,11 @@ const makePlan = Effect.fnUntraced(function* (
  * @category constructors
  * @since 0.1.0
  */
-export const make: <const Args extends livePlan.MakeArguments>(
-  ...parts: Args & livePlan.KnownNames<Args>
-) => Effect.Effect<livePlan.Plan<livePlan.PlanOutput<Args>, livePlan.PlanServices<Args>>, PlanInvalid.PlanInvalid> =
+export const make: <const Steps extends ReadonlyArray<Step.Any>, const O extends livePlan.Options = {}>(
+  name: string,
+  steps: Steps & livePlan.KnownNames<Steps>,
+  options?: O & livePlan.KnownOptions<O>
+) => Effect.Effect<livePlan.Plan<livePlan.PlanOutput<O>, livePlan.PlanServices<Steps, O>>, PlanInvalid.PlanInvalid> =
   makePlan
 
 /**
@@ -408,10 +413,10 @@ export const make: <const Args extends livePlan.MakeArguments>(
  * const writer = Agent.make("writer", { instructions: "You write one sentence." })
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("fact", [
  *     Step.make("find", { target: "search" }),
  *     Step.make("write", { target: "author" })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan, { toolkit, agents: { author: writer } })
  *   return yield* Plan.run(bound, "How high is Mont Blanc?")
  * }).pipe(
@@ -495,13 +500,13 @@ export const bind = Effect.fnUntraced(function* <
  *
  * const program = Effect.gen(function* () {
  *   const online = yield* Ref.make(false)
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("letter", [
  *     Step.make("write", { target: ({ task }) => Effect.succeed(`Dear ${task}`), writes: "letter" }),
  *     Step.make("send", {
  *       target: ({ task }) =>
  *         Effect.flatMap(Ref.get(online), (yes) => (yes ? Effect.succeed(`sent: ${task}`) : Effect.fail("offline")))
  *     })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan)
  *   const error = yield* Effect.flip(Plan.run(bound, "Ada"))
  *   assert.ok(error.reason._tag === "StepFailed" && error.reason.step === "send")
@@ -550,12 +555,12 @@ const drive = <A, R>(
  * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("halve", [
  *     Step.make("halve", {
  *       target: ({ payload }) =>
  *         typeof payload === "number" ? Effect.succeed(payload / 2) : Effect.fail("no number")
  *     })
- *   )
+ *   ])
  *   return yield* Plan.runMany(yield* Plan.bind(plan), [{ payload: 4 }, "four"], { concurrency: 2 })
  * })
  *
@@ -569,16 +574,21 @@ const drive = <A, R>(
 export const runMany = <A, R>(
   bound: livePlan.Bound<A, R>,
   inputs: Iterable<planRunParts.Input>,
-  { bands, concurrency, ...options }: livePlan.RunOptions & { readonly bands?: number | "unbounded" | undefined } = {}
-): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> =>
-  Effect.flatMap(performStep.checkConcurrency(concurrency), (concurrency) =>
-    Effect.forEach(
-      inputs,
-      (input, index) =>
-        Effect.result(run(bound, input, { ...options, concurrency: bands })).pipe(callContext.at(`many/${index}`)),
-      { concurrency }
-    )
+  options: livePlan.RunOptions & { readonly bands?: number | "unbounded" | undefined } = {}
+): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> => {
+  const { bands, concurrency = "unbounded", ...each } = options
+  const { concurrency: allowed } = livePlan.runOptions
+  const problem = callOptions.problemOf({ concurrency: allowed, bands: allowed }, options)
+  const refused = problem === undefined ? undefined : performStep.optionsInvalid(bound.live.definition.name, problem)
+  return Effect.forEach(
+    inputs,
+    (input, index) =>
+      refused === undefined
+        ? Effect.result(run(bound, input, { ...each, concurrency: bands })).pipe(callContext.at(`many/${index}`))
+        : Effect.succeed(Result.fail(refused)),
+    { concurrency: refused === undefined ? concurrency : 1 }
   )
+}
 
 /**
  * Resumes the state of a run that paused, failed, was interrupted or reached its
@@ -587,7 +597,7 @@ export const runMany = <A, R>(
  *
  * **Details**
  *
- * `decisions` answer calls and steps that wait; a call without one continues to wait.
+ * `decisions` are about requests of the run; a request without a decision still waits.
  * `maxIterations` is the new limit, and the count continues. Fails with `PlanChanged` when
  * the plan was edited since in a way that `onChange` does not allow, and with `InvalidDecision` when a decision
  * names something that does not wait, has the digest of another request, or has expired.
@@ -617,10 +627,10 @@ export const resume = <A, R>(
  * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("letters", [
  *     Step.make("a", { target: ({ task }) => Effect.succeed(task + "a") }),
  *     Step.make("b", { target: ({ task }) => Effect.succeed(task + "b") })
- *   )
+ *   ])
  *   const events = yield* Stream.runCollect(Plan.stream(yield* Plan.bind(plan), "x"))
  *   return events.flatMap((event) => (event._tag === "StepFinished" ? [event.record.output] : []))
  * })
@@ -660,41 +670,6 @@ export const resumeStream = <A, R>(
   state: PlanRun.State,
   options?: livePlan.ResumeOptions
 ): Stream.Stream<PlanEvent<A>, PlanError, R> => streamFrom(bound, { _tag: "Resume", state }, options)
-
-/**
- * The state of a run from the events that a `journal` was given, all of them and in their order. Pass it to {@link resume}.
- *
- * **Details**
- *
- * Fails with `EventError` for events that do not follow each other, and with `PlanChanged` for events that no longer
- * fit because the plan was edited.
- *
- * **Example** (A journal in memory)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect } from "effect"
- * import { Plan, PlanRun, Step } from "effect-emissary/plan"
- *
- * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(Step.make("shout", { target: ({ task }) => Effect.succeed(`${task}!`) }))
- *   const bound = yield* Plan.bind(plan)
- *   const kept: Array<PlanRun.Event> = []
- *   yield* Plan.run(bound, "Hey", { journal: (events) => Effect.sync(() => void kept.push(...events)) })
- *   return yield* Plan.fold(bound, kept)
- * })
- *
- * const { outcome } = await Effect.runPromise(program)
- * assert(outcome?._tag === "Completed" && outcome.output === "Hey!")
- * ```
- *
- * @category running
- * @since 0.1.0
- */
-export const fold = (
-  bound: livePlan.Bound<unknown, unknown>,
-  events: Iterable<PlanRun.Event>
-): Effect.Effect<PlanRun.State, PlanError | PlanRun.EventError> => bound.fold(events)
 
 /**
  * The tools, agents and memories that the names in a plan refer to.
@@ -865,11 +840,10 @@ export interface ServiceClass<Self, Name extends string, A, E, R> extends Contex
  * class Article extends Plan.Service<Article>()(
  *   "article",
  *   Effect.flatMap(
- *     Plan.make(
- *       { name: "article" },
+ *     Plan.make("article", [
  *       Step.make("draft", { target: Writer }),
  *       Step.make("shout", { target: ({ task }) => Effect.succeed(task.toUpperCase()) })
- *     ),
+ *     ]),
  *     (plan) => Plan.bind(plan)
  *   )
  * ) {}
@@ -899,7 +873,7 @@ export const Service =
       Effect.gen(function* () {
         const { live } = yield* plan
         const captured = yield* Effect.context<never>()
-        const under = agentBlueprint.withCaptured(captured)
+        const under = agentValue.withCaptured(captured)
         return planAgent.makeBound<A, never>({ ...live, within: (effect) => under(live.within(effect)) })
       })
     )
@@ -908,8 +882,23 @@ export const Service =
     return statics as ServiceClass<Self, Name, A, E, R | RBind>
   }
 
-const isStep = (part: Step.Step | livePlan.Options | undefined): part is Step.Step =>
-  Predicate.hasProperty(part, planNames.stepTypeId)
+const isStep = (u: unknown): u is Step.Any => Predicate.hasProperty(u, planNames.stepTypeId)
+
+/** The arguments of another type than `make` declares: code without TypeScript can pass anything. */
+const argumentProblems = (name: unknown, steps: unknown, options: unknown): ReadonlyArray<PlanInvalid.Problem> => {
+  const problem = (slot: string, expected: string, value: unknown) =>
+    planCheck.problemOf(
+      {},
+      { code: "InvalidOption", slot, expected, found: kindOf(value), fix: "Write Plan.make(name, steps, options)" }
+    )
+  const others = Array.isArray(steps) ? [...steps.entries()].filter(([, step]) => !isStep(step)) : []
+  return [
+    ...(Predicate.isString(name) ? [] : [problem("name", "the name of the plan", name)]),
+    ...(Array.isArray(steps) ? [] : [problem("steps", "an array of steps", steps)]),
+    ...others.map(([index, step]) => problem(`steps[${index}]`, "a step", step)),
+    ...(Predicate.isObject(options) ? [] : [problem("options", "an object of options", options)])
+  ]
+}
 
 /** The target of a step, now that tools and agents are known and checked. */
 const boundTarget = (

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
+import * as retryPolicy from "../run/internal/retryPolicy.ts"
 import * as Reference from "./Reference.ts"
 import * as condition from "./internal/condition.ts"
 import * as planNames from "./internal/planNames.ts"
@@ -30,12 +31,7 @@ const Millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
  * @category schemas
  * @since 0.1.0
  */
-export const RetryPolicy = Schema.Struct({
-  times: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
-  delayMillis: optionalKey(Millis),
-  factor: optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1))),
-  maxDelayMillis: optionalKey(Millis)
-}).pipe(Schema.encodeKeys({ delayMillis: "delay", maxDelayMillis: "max_delay" }))
+export const RetryPolicy = retryPolicy.RetryPolicy
 
 /**
  * A retry schedule as data.
@@ -43,7 +39,7 @@ export const RetryPolicy = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export type RetryPolicy = typeof RetryPolicy.Type
+export type RetryPolicy = retryPolicy.RetryPolicy
 
 /**
  * A schema by name, as JSON Schema, or both. Wire versions before 3 only carry names.

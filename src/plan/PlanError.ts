@@ -30,18 +30,14 @@ import * as planFailure from "./internal/planFailure.ts"
  *   again.
  * - `MaxIterationsExceeded`: the plan used up its iterations, usually in a loop that no
  *   condition ends.
+ * - `BudgetExceeded`: a budget of the run, or of a run around it, has refused a call in this step, see `Budget`.
  * - `PlanChanged`: the state belongs to a plan with another definition, and `onChange` does not allow the `changes`.
  * - `OutputInvalid`: the output of the plan does not fit its schema.
- * - `InvalidDecision`: a decision about something that does not wait for it. `problem` is
- *   `unknown` (nothing of that name waits, or not at that `path`), `changed` (it waits, but the
- *   decision has the digest of another request), `ambiguous` (several wait under that name and
- *   digest), `repeated` (the second decision about it in one list), `expired` (after its
- *   `expiresAt`), `notWaiting` (a
- *   step of that name ran, and does not wait), `over` (the run has its answer) or `malformed`
- *   (its `approved` is neither `true` nor `false`, for example). `waiting` lists what does wait.
+ * - `InvalidDecision`: a decision that does not count, see `Run.InvalidDecision`.
  * - `JournalFailed`: the journal of the run or the memory of an agent could not be written, or
  *   another owner has the run. The run stopped at once.
  * - `InputInvalid`: the payload of the input is no JSON. Nothing ran, and there is no state.
+ * - `OptionsInvalid`: an option of the run cannot be meant, such as `concurrency: 0`. Nothing ran.
  * - `ContextDiffers`: the run was to be resumed with another `RunContext` than it began with. Nothing ran.
  *
  * The plan itself fails steps with these types:
@@ -54,7 +50,7 @@ import * as planFailure from "./internal/planFailure.ts"
  * | `InputInvalid` | its input does not fit its input schema; the message has each place, the expectation and the kind of value there |
  * | `OutputInvalid` | its output does not fit its output schema; the same message |
  * | `OutputNotJson` | its output is no JSON |
- * | `MaxSteps`, `InvalidOutput`, `Stopped`, `Interrupted` | its agent ended so, without an answer |
+ * | `MaxSteps`, `BudgetExceeded`, `InvalidOutput`, `Stopped`, `Interrupted` | its agent ended so, without an answer |
  * | `MaxDepth` | too many plans and agents run inside each other |
  *
  * **Example** (Resuming after a failure)
@@ -69,7 +65,7 @@ import * as planFailure from "./internal/planFailure.ts"
  * const write = Step.target("write", ({ task }) => (calls++ < 2 ? Effect.fail("no paper") : Effect.succeed(task)))
  *
  * const program = Effect.gen(function*() {
- *   const plan = yield* Plan.make(Step.make("search", { target: search }), Step.make("write", { target: write }))
+ *   const plan = yield* Plan.make("research", [Step.make("search", { target: search }), Step.make("write", { target: write })])
  *   const bound = yield* Plan.bind(plan)
  *   const error = yield* Effect.flip(Plan.run(bound, "bees"))
  *   assert.strictEqual(error.reason._tag, "StepFailed")

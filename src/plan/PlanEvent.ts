@@ -125,10 +125,10 @@ const missingResult = (found: string): Effect.Effect<never> => {
  * const writer = Agent.make("writer", { instructions: "Write." })
  *
  * const program = Effect.gen(function*() {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("greeting", [
  *     Step.make("draft", { target: writer }),
  *     Step.make("sign", { target: Step.target("sign", () => Effect.succeed(" - Ada")) })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan)
  *   return yield* Plan.stream(bound, "A greeting").pipe(PlanEvent.textDeltas, Stream.runCollect)
  * }).pipe(Effect.provide(ScriptedModel.layer([{ text: "Hello" }])))

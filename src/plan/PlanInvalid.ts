@@ -38,7 +38,7 @@ import * as planRules from "./internal/planRules.ts"
  *
  * Of steps written as code, found when a plan is made:
  *
- * - `InvalidOption`: an option of another type than it has in TypeScript.
+ * - `InvalidOption`: an option, or an argument of `Plan.make`, of another type than it has in TypeScript.
  * - `InvalidDuration`, `InvalidRetry`: a time or a retry that cannot be.
  * - `SchemaNotRepresentable`: a schema that JSON Schema cannot express.
  * - `SharedTargetName`: two targets have one name.

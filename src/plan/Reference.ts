@@ -31,14 +31,14 @@
  * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("answer", [
  *     Step.make("facts", { target: () => Effect.succeed({ height: 4806 }) }),
  *     Step.make("answer", {
  *       task: Reference.fromStart,
  *       context: [Reference.fromStep("facts"), "Be brief."],
  *       target: ({ context, task }) => Effect.succeed(`${task} ${context}`)
  *     })
- *   )
+ *   ])
  *   return yield* Plan.run(yield* Plan.bind(plan), "How high?")
  * })
  *
@@ -155,11 +155,11 @@ export const fromParallel = <const Name extends string>(step: Name): Reference<N
  * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("vote", [
  *     Step.make("for", { parallel: true, target: () => Effect.succeed("cheap") }),
  *     Step.make("against", { parallel: true, target: () => Effect.succeed("slow") }),
  *     Step.make("sum", { task: Reference.fromParallelAll("for"), target: ({ task }) => Effect.succeed(task) })
- *   )
+ *   ])
  *   return yield* Plan.run(yield* Plan.bind(plan), "Shall we?")
  * })
  *
@@ -178,7 +178,7 @@ export const fromParallel = <const Name extends string>(step: Name): Reference<N
  * const Price = Schema.Struct({ price: Schema.Finite })
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("compare", [
  *     Step.make("here", { parallel: true, output: Price, target: () => Effect.succeed({ price: 3 }) }),
  *     Step.make("there", { parallel: true, output: Price, target: () => Effect.succeed({ price: 2 }) }),
  *     Step.make("compare", {
@@ -186,7 +186,7 @@ export const fromParallel = <const Name extends string>(step: Name): Reference<N
  *       input: Schema.Struct({ here: Price, there: Price }),
  *       target: ({ payload }) => Effect.succeed(payload.here.price - payload.there.price)
  *     })
- *   )
+ *   ])
  *   return yield* Plan.run(yield* Plan.bind(plan), "Where?")
  * })
  *

@@ -11,7 +11,7 @@
  * const Verdict = Schema.Struct({ score: Schema.Finite, text: Schema.String })
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("verdict", [
  *     Step.make("draft", { target: ({ task }) => Effect.succeed(`${task}.`) }),
  *     Step.make("judge", {
  *       target: ({ context, task }) => Effect.succeed({ score: task.length, text: `${context}: ${task}` }),
@@ -26,7 +26,7 @@
  *       input: Verdict,
  *       target: ({ payload }) => Effect.succeed(`${payload.text} (${payload.score})`)
  *     })
- *   )
+ *   ])
  *   return yield* Plan.run(yield* Plan.bind(plan), "A longer text")
  * })
  *
@@ -38,15 +38,15 @@
  * @since 0.1.0
  */
 
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import { hideContent } from "../payload/internal/base.ts"
 import { defined, kindOf } from "../payload/internal/values.ts"
-import * as PlanDefinition from "./PlanDefinition.ts"
+import * as policies from "../run/internal/retryPolicy.ts"
+import type * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
 import * as condition from "./internal/condition.ts"
@@ -75,6 +75,20 @@ export interface Step<out Name extends string = string, out Refs extends string 
 }
 
 /**
+ * Any step: its names and its requirements are not known. `Plan.make` takes a list of steps of this type, and infers from
+ * each step what it is.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Any {
+  readonly [planNames.stepTypeId]: unknown
+  readonly name: string
+  /** @internal */
+  readonly parts: stepTarget.StepParts
+}
+
+/**
  * A reference, or a text as short form of `Reference.literal`.
  *
  * @category models
@@ -90,14 +104,7 @@ export type ReferenceInput<Name extends string = string> = Reference.Reference<N
  * @category models
  * @since 0.1.0
  */
-export type Retry =
-  | PlanDefinition.RetryPolicy
-  | {
-      readonly times: number
-      readonly delay?: Duration.Input | undefined
-      readonly factor?: number | undefined
-      readonly maxDelay?: Duration.Input | undefined
-    }
+export type Retry = policies.Retry
 
 /**
  * The options of a step. Only `target` is required.
@@ -199,7 +206,7 @@ const makeStep = (name: string, written: StepOptions): Step<never, never, never>
       routes: options.routes?.map(([to, when]) => ({ to, when })),
       routesBy: options.routesBy,
       afterBranches: options.afterBranches,
-      timeoutMillis: durationMillis(name, "timeout", options.timeout, problems),
+      timeoutMillis: policies.timeMillis("timeout", options.timeout, refuseTime(name, problems)),
       retry: options.retry === undefined ? undefined : retryPolicy(name, options.retry, problems)
     })
   }
@@ -243,7 +250,7 @@ const makeStep = (name: string, written: StepOptions): Step<never, never, never>
  * const Parity = Schema.Struct({ next: Schema.Literals(["even", "odd"]) })
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("parity", [
  *     Step.make("sort", {
  *       input: Schema.FiniteFromString,
  *       output: Parity,
@@ -254,7 +261,7 @@ const makeStep = (name: string, written: StepOptions): Step<never, never, never>
  *     Step.make("even", { target: () => Effect.succeed("two by two") }),
  *     Step.make("odd", { target: () => Effect.succeed("one is left") }),
  *     Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
- *   )
+ *   ])
  *   return yield* Plan.run(yield* Plan.bind(plan), "7")
  * })
  *
@@ -303,10 +310,11 @@ export const make: <
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
+ * import { Run } from "effect-emissary"
  * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("offer", [
  *     Step.make("offer", { target: () => Effect.succeed("10 % off") }),
  *     Step.make("ask", {
  *       target: ({ decision, task }) =>
@@ -314,12 +322,12 @@ export const make: <
  *           ? Step.pause(`May we offer ${task}?`)
  *           : Effect.succeed(`${task}, ${decision.reason ?? "as it is"}`)
  *     })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan)
  *   const paused = yield* Plan.run(bound, "A customer is unhappy")
  *   assert(paused.outcome === "Paused")
  *   return yield* Plan.resume(bound, paused.state, {
- *     decisions: paused.pauses.map((pause) => ({ ...pause, approved: true, reason: "for a week" }))
+ *     decisions: paused.requests.filter(Run.isApprovable).map((request) => Run.approve(request, { reason: "for a week" }))
  *   })
  * })
  *
@@ -370,11 +378,8 @@ export interface FunctionTarget<out R = never> extends stepTarget.FunctionTarget
  * )
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
- *     { output: Schema.Finite },
- *     Step.make("once", { target: double }),
- *     Step.make("twice", { target: double })
- *   )
+ *   const steps = [Step.make("once", { target: double }), Step.make("twice", { target: double })]
+ *   const plan = yield* Plan.make("quadruple", steps, { output: Schema.Finite })
  *   return yield* Plan.run(yield* Plan.bind(plan), { payload: 21 })
  * })
  *
@@ -441,7 +446,7 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
 }
 
 /**
- * Pauses the run at this step: its outcome is `Paused`, with the reason among `pauses`.
+ * Pauses the run at this step: its outcome is `Paused`, with a `Pause` among its `requests`.
  *
  * **Details**
  *
@@ -458,7 +463,7 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  *
  * const program = Effect.gen(function* () {
  *   const approved = yield* Ref.make(false)
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("news", [
  *     Step.make("draft", { target: ({ task }) => Effect.succeed(`${task}!`) }),
  *     Step.make("publish", {
  *       target: ({ task }) =>
@@ -466,13 +471,13 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  *           yes ? Effect.succeed(`published: ${task}`) : Step.pause("approval is required")
  *         )
  *     })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan)
  *   const paused = yield* Plan.run(bound, "News")
  *   assert.ok(paused.outcome === "Paused")
  *   assert.deepStrictEqual(
- *     paused.pauses.map(({ reason, step }) => [step, reason]),
- *     [["publish", "approval is required"]]
+ *     paused.requests.map(({ arguments: asked, name }) => [name, asked]),
+ *     [["publish", { reason: "approval is required" }]]
  *   )
  *
  *   yield* Ref.set(approved, true)
@@ -500,12 +505,12 @@ export const pause = (reason: string): Effect.Effect<never, Pause> => Effect.fai
  * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("work", [
  *     Step.make("look", {
  *       target: ({ task }) => (task === "" ? Step.conclude("Nothing to do.") : Effect.succeed(task))
  *     }),
  *     Step.make("work", { target: ({ task }) => Effect.succeed(`done: ${task}`) })
- *   )
+ *   ])
  *   return yield* Plan.run(yield* Plan.bind(plan), "")
  * })
  *
@@ -546,36 +551,15 @@ const optionProblems = (step: string, options: Readonly<Record<string, unknown>>
       return planCheck.problemOf({ step }, { code: "InvalidOption", slot, found })
     })
 
-/** Milliseconds of a time, absent when it is infinite. */
-const durationMillis = (name: string, slot: string, input: Duration.Input | undefined, problems: Problems) => {
-  if (input === undefined) return undefined
-  const duration = Duration.fromInput(input)
-  if (Option.isNone(duration) || Duration.isNegative(duration.value)) {
-    problems.push(
-      planCheck.problemOf({ step: name }, { code: "InvalidDuration", slot, found: JSON.stringify(String(input)) })
-    )
-    return undefined
-  }
-  const value = Duration.toMillis(duration.value)
-  return Number.isFinite(value) ? value : undefined
-}
-
-const isRetryPolicy = Schema.is(Schema.toType(PlanDefinition.RetryPolicy))
-
-const toPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinition.RetryPolicy => {
-  if ("delayMillis" in retry || "maxDelayMillis" in retry) return retry
-  const { delay, factor, maxDelay, times }: Exclude<Retry, PlanDefinition.RetryPolicy> = retry
-  return defined({
-    times,
-    delayMillis: durationMillis(name, "retry.delay", delay, problems),
-    factor,
-    maxDelayMillis: durationMillis(name, "retry.maxDelay", maxDelay, problems)
-  })
+const refuseTime = (step: string, problems: Problems) => (slot: string, input: Duration.Input) => {
+  const found = JSON.stringify(String(input))
+  problems.push(planCheck.problemOf({ step }, { code: "InvalidDuration", slot, found }))
 }
 
 const retryPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinition.RetryPolicy => {
-  const policy = toPolicy(name, retry, problems)
-  if (!isRetryPolicy(policy)) {
+  const refuse = refuseTime(name, problems)
+  const policy = policies.toPolicy(retry, (slot, input) => refuse(`retry.${slot}`, input))
+  if (!policies.isRetryPolicy(policy)) {
     const found = JSON.stringify(policy)
     problems.push(planCheck.problemOf({ step: name }, { code: "InvalidRetry", slot: "retry", found }))
   }

@@ -41,15 +41,22 @@
  */
 
 import * as Result from "effect/Result"
+import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { AgentEvent } from "../agent/AgentEvent.ts"
 import type * as Run from "../agent/Run.ts"
 import * as Message from "../conversation/Message.ts"
 import { plainSchema } from "../payload/internal/problems.ts"
 import { defined } from "../payload/internal/values.ts"
+import * as ledger from "../run/internal/ledger.ts"
+import * as planRunParts from "../run/internal/planRunParts.ts"
 import * as runParts from "../run/internal/runParts.ts"
-import * as runTransition from "../run/internal/runTransition.ts"
+import * as runRequests from "../run/internal/runRequests.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
-import * as sessionEvents from "./internal/sessionEvents.ts"
+import type * as drafts from "./internal/drafts.ts"
+import * as events from "./internal/events.ts"
+import { plainContent, plainParts, plainResult } from "./internal/shownParts.ts"
 
 const at = runParts.Time
 
@@ -57,7 +64,7 @@ const at = runParts.Time
 const path = Schema.optionalKey(Schema.Array(Schema.String))
 
 /** An error as users see it. */
-const problem = { category: sessionEvents.Category, message: Schema.String }
+const problem = { category: events.Category, message: Schema.String }
 
 const Body = Schema.TaggedUnion({
   MessageReceived: { at, messageId: Schema.String, content: ToolResult.NonEmptyContent },
@@ -67,25 +74,31 @@ const Body = Schema.TaggedUnion({
   Answered: {
     at,
     path,
-    id: Schema.String,
+    messageId: Schema.String,
     content: Schema.Array(Message.AssistantPart),
-    finishReason: Schema.optionalKey(Schema.String)
+    finishReason: Schema.optionalKey(Schema.String),
+    model: Schema.optionalKey(Schema.String),
+    usage: Schema.optionalKey(runParts.Usage)
   },
   AnswerDiscarded: { at, path },
-  ApprovalRequested: {
-    at,
+  AnswerDelta: {
     path,
-    callId: Schema.String,
-    name: Schema.optionalKey(Schema.String),
-    arguments: Schema.Json,
-    shown: Schema.optionalKey(Schema.String),
-    digest: Schema.String
+    turn: Schema.String,
+    messageId: Schema.String,
+    part: runParts.Count,
+    type: Schema.Literals(["text", "reasoning", "tool-call"]),
+    call: Schema.optionalKey(Schema.Struct({ id: Schema.String, name: Schema.String })),
+    offset: runParts.Count,
+    delta: Schema.String
   },
-  ApprovalDecided: {
+  AnswerWithdrawn: { messageId: Schema.String },
+  Requested: { at, request: events.Request },
+  Decided: {
     at,
     path,
     callId: Schema.String,
     approved: Schema.Boolean,
+    answer: Schema.optionalKey(Schema.Json),
     reason: Schema.optionalKey(Schema.String)
   },
   ToolStarted: { at, path, callId: Schema.String },
@@ -97,12 +110,15 @@ const Body = Schema.TaggedUnion({
     succeeded: Schema.Boolean,
     result: Schema.optionalKey(ToolResult.ToolResult)
   },
+  PlanStep: { at, path: Schema.Array(Schema.String), status: Schema.Literals(["running", "finished", "failed"]) },
   TurnFinished: {
     at,
-    outcome: Schema.Literals(["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]),
+    outcome: runParts.OutcomeTag,
     output: Schema.optionalKey(Schema.Json),
-    requests: Schema.optionalKey(Schema.Array(sessionEvents.Request))
+    requests: Schema.optionalKey(Schema.Array(events.Request)),
+    budget: Schema.optionalKey(Schema.Struct(ledger.Usage))
   },
+  BudgetNeared: { at, ...ledger.Usage },
   TurnFailed: {
     at,
     ...problem,
@@ -121,19 +137,26 @@ const Body = Schema.TaggedUnion({
  *
  * **Details**
  *
- * - `MessageReceived`: a message of the user is stored. `MessageTaken`: its turn has begun.
+ * - `MessageReceived`: a message of the user is stored. `MessageTaken`: its turn has begun, or it has entered the turn of another one.
  * - `TurnStarted`: a turn begins, or continues after a crash.
  * - `AnswerStarted`: the model is asked. It is sent after 100 milliseconds, or with what comes sooner; of an agent in a step of a
  *   plan, too. Where the session's agent is a plan, one without a path is the beginning of the plan.
- * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id`
- *   is the id of the message. `AnswerDiscarded`: the answer that was under way does not count, and another answer
- *   follows.
- * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
- *   of the call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes. A decision is `{ callId, digest, path, approved }`.
- * - `ApprovalDecided`: a person decided. The model reads its `reason`.
+ * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it.
+ *   `messageId` is its id, `model` the name of the model as its provider reports it (of a list of models as the agent has it, where the
+ *   provider does not), and `usage` are the tokens that the provider reports. `AnswerDiscarded`: the answer that was under way does
+ *   not count, and another answer follows.
+ * - `AnswerDelta`: a piece of an answer that a model is writing, of `Session.live`: `delta` follows the first `offset` characters of the
+ *   `part`. `turn` is the id of the message of the user that it answers. `Answered` with the same `messageId` takes the place of
+ *   all its pieces. Parts have their numbers in the stored message, so parts that are not shown leave gaps. The pieces of a `tool-call`
+ *   are its arguments as text, and `call` has its id and its name. `AnswerWithdrawn`: remove the pieces with this id, if there are any.
+ * - `Requested`: the `request` waits for a decision, see `Run.Request`. The `callId` of a request to approve a call is the id of the
+ *   call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes.
+ * - `Decided`: a person decided. The model reads its `reason`.
  * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
- * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval, with the same `shown`. `output` is the output of a plan, or of an
- *   agent with an `output` schema.
+ * - `PlanStep`: a step of a plan runs, has finished, or has failed. The last text of `path` is the step.
+ * - `TurnFinished`: the turn ended. `requests` are what waits, with the same `shown`. `output` is the output of a plan, or of an
+ *   agent with an `output` schema. `budget` is the limit that ended the turn as `BudgetExceeded`.
+ * - `BudgetNeared`: 80 % of this limit of a budget are used, see `Budget`.
  * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
  *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
  * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
@@ -142,8 +165,8 @@ const Body = Schema.TaggedUnion({
  * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
  * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
  *
- * The work of agents and plans in the steps of a plan is shown, too, with the steps as `path`. A step that pauses, and a
- * tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
+ * The work of agents and plans in the steps of a plan is shown, too, with the steps as `path`. Of an agent that is a tool, the requests and
+ * decisions are shown, and `ToolFinished` of the calls that a person was asked for.
  *
  * @category models
  * @since 0.1.0
@@ -184,50 +207,30 @@ export interface Options {
   /** Keeps the results of tools. Default: `true`. */
   readonly results?: boolean | undefined
   /**
-   * Keeps what agents do that are tools of the session's agent. Default: `false`, which keeps their requests for approval and
-   * the decisions only.
+   * Keeps what agents do that are tools of the session's agent. Default: `false`, which keeps their requests for approval, the
+   * decisions, and the ends of the calls that a person was asked for.
    */
   readonly subAgents?: boolean | undefined
 }
 
-const plainContent = ([first, ...others]: ToolResult.NonEmptyContent): ToolResult.NonEmptyContent => {
-  const plain = ({ options: _, ...part }: ToolResult.Content): ToolResult.Content => part
-  return [plain(first), ...others.map(plain)]
-}
-
-/** Without options of providers, and without the names of all tools, which the failure of an unknown one lists. */
-const plainResult = (name: string, result: ToolResult.ToolResult): ToolResult.ToolResult => {
-  if (result._tag === "Success") return { ...result, content: plainContent(result.content) }
-  const { content, type } = result
-  if (type === "unknown_tool") return ToolResult.failure(type, `Unknown tool ${JSON.stringify(name)}.`)
-  return { ...result, ...(content === undefined ? undefined : { content: plainContent(content) }) }
-}
-
-/** Without options of providers, and without the call that carries a structured output. */
-const partsOf = (
-  { message, outputCall }: runParts.EventOf<"ModelAnswered">,
-  { reasoning = false, results = true }: Options
-): ReadonlyArray<Message.AssistantPart> =>
-  message.content.flatMap((part): ReadonlyArray<Message.AssistantPart> => {
-    const isLeftOut =
-      (part.type === "reasoning" && !reasoning) ||
-      (part.type === "tool-result" && !results) ||
-      (part.type === "tool-call" && part.id === outputCall)
-    const { options: _, ...plain } = part
-    if (isLeftOut) return []
-    return [plain.type === "tool-result" ? { ...plain, result: plainResult(plain.name, plain.result) } : plain]
-  })
-
 const ofOutcome = (outcome: Run.Outcome) => {
   const { _tag } = outcome
   if (_tag === "Completed") return { outcome: _tag, ...defined({ output: outcome.output }) }
+  if (_tag === "BudgetExceeded") {
+    const { _tag: _, ...budget } = outcome
+    return { outcome: _tag, budget }
+  }
   return {
     outcome: _tag,
-    ...(_tag === "AwaitingApproval" ? { requests: outcome.requests.map(sessionEvents.showRequest) } : undefined)
+    ...(_tag === "AwaitingApproval" ? { requests: outcome.requests.map(events.showRequest) } : undefined)
   }
 }
 
-const isDecision = ({ _tag }: Run.Event): boolean => _tag === "ApprovalRequested" || _tag === "ApprovalDecided"
+/** True for the events that front ends see of hidden agents: requests, decisions, and the ends of the calls that they are about. */
+const isAsked = (event: Run.Event): boolean =>
+  event._tag === "ApprovalRequested" ||
+  event._tag === "ApprovalDecided" ||
+  (event._tag === "ToolFinished" && event.asked === true)
 
 /** The path of an event. `isCalled`: one of the agents around is a tool. */
 interface Around {
@@ -240,28 +243,73 @@ const inside = ({ isCalled, path }: Around, id: string, isCall: boolean): Around
   isCalled: isCalled || isCall
 })
 
-/** A plan records a decision again when it continues: the first record is an event of the agent that the plan is. */
+const stepStatus = {
+  StepStarted: "running",
+  StepRetried: "running",
+  StepFinished: "finished",
+  StepConcluded: "finished",
+  StepFailed: "failed"
+} as const
+
+const ofStep = (
+  event: { readonly at: DateTime.Utc; readonly step?: string; readonly record?: { readonly step: string } },
+  status: (typeof stepStatus)[keyof typeof stepStatus],
+  { path }: Around
+): ChatEvent => ({ _tag: "PlanStep", at: event.at, path: [...path, event.step ?? event.record?.step ?? ""], status })
+
 const ofPlan = (event: runParts.PlanRunEvent, around: Around, options: Options): ChatEvent | undefined => {
   switch (event._tag) {
     case "AgentChanged":
-      return runTransition.isDecision(event.event)
-        ? undefined
-        : ofRun(event.event, inside(around, event.step, false), options)
+      return ofRun(event.event, inside(around, event.step, false), options)
     case "NestedChanged":
       return ofPlan(event.event, inside(around, event.step, false), options)
     case "StepPaused": {
       const { at, callId, question, step } = event
       if (question === undefined || callId === undefined) return undefined
-      const { digest, reason, request = { name: step, arguments: { reason: reason ?? "" } } } = question
-      const shown = sessionEvents.shownOf(request.name, request.arguments)
-      return { _tag: "ApprovalRequested", at, ...pathOf(around), callId, ...request, shown, digest }
+      return requested(at, planRunParts.requestOf(callId, step, question), around)
     }
+    case "StepDecided":
+      return decided(event, around)
+    case "StepStarted":
+    case "StepRetried":
+    case "StepFinished":
+    case "StepConcluded":
+    case "StepFailed":
+      return around.isCalled && options.subAgents !== true ? undefined : ofStep(event, stepStatus[event._tag], around)
     default:
       return undefined
   }
 }
 
+const decided = (
+  { answer, approved, at, callId, reason }: Omit<runParts.EventOf<"ApprovalDecided">, "_tag">,
+  around: Around
+): ChatEvent => ({
+  _tag: "Decided",
+  at,
+  ...pathOf(around),
+  callId,
+  approved,
+  ...defined({ answer, reason })
+})
+
 const pathOf = ({ path }: Around) => (path.length === 0 ? undefined : { path })
+
+const requested = (at: DateTime.Utc, request: Run.Request, around: Around): ChatEvent => ({
+  _tag: "Requested",
+  at,
+  request: events.showRequest({ ...request, ...pathOf(around) })
+})
+
+const toolFinished = (
+  at: DateTime.Utc,
+  { callId, name, result }: Pick<Message.ToolMessage, "callId" | "name" | "result">,
+  around: Around,
+  options: Options
+): ChatEvent => {
+  const shown = options.results === false ? undefined : { result: plainResult(name, result) }
+  return { _tag: "ToolFinished", at, ...pathOf(around), callId, name, succeeded: result._tag === "Success", ...shown }
+}
 
 /** An event of a later version. The compiler refuses one of this version. */
 const unknown = (_: never): undefined => undefined
@@ -269,8 +317,8 @@ const unknown = (_: never): undefined => undefined
 const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | undefined => {
   if (event._tag === "ChildEvent") return ofRun(event.event, inside(around, event.callId, true), options)
   if (event._tag === "PlanEvent") return ofPlan(event.event, around, options)
-  if (around.isCalled && options.subAgents !== true && !isDecision(event)) return undefined
-  const at = runTransition.timeOf(event)
+  if (around.isCalled && options.subAgents !== true && !isAsked(event)) return undefined
+  const at = runParts.timeOf(event)
   const within = pathOf(around)
   const isOutermost = around.path.length === 0
   switch (event._tag) {
@@ -280,27 +328,21 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     case "StepStarted":
       return { _tag: "AnswerStarted", at, ...within }
     case "ModelAnswered": {
-      const { finishReason, id } = event.message
-      return { _tag: "Answered", at, ...within, id, content: partsOf(event, options), ...defined({ finishReason }) }
+      const { message, outputCall } = event
+      const { finishReason, id: messageId, model, usage } = message
+      const content = plainParts(message.content, { ...options, outputCall })
+      return { _tag: "Answered", at, ...within, messageId, content, ...defined({ finishReason, model, usage }) }
     }
     case "AnswerDiscarded":
       return { _tag: "AnswerDiscarded", at, ...within }
-    case "ApprovalRequested": {
-      const { arguments: args, callId, digest, name } = event
-      const asked = { callId, ...defined({ name }), arguments: args, shown: sessionEvents.shownOf(name, args), digest }
-      return { _tag: "ApprovalRequested", at, ...within, ...asked }
-    }
-    case "ApprovalDecided": {
-      const { approved, callId, reason } = event
-      return { _tag: "ApprovalDecided", at, ...within, callId, approved, ...defined({ reason }) }
-    }
+    case "ApprovalRequested":
+      return requested(at, runRequests.requestOf(event), around)
+    case "ApprovalDecided":
+      return decided(event, around)
     case "ToolStarted":
       return { _tag: "ToolStarted", at, ...within, callId: event.callId }
-    case "ToolFinished": {
-      const { callId, name, result } = event.message
-      const shown = options.results === false ? undefined : { result: plainResult(name, result) }
-      return { _tag: "ToolFinished", at, ...within, callId, name, succeeded: result._tag === "Success", ...shown }
-    }
+    case "ToolFinished":
+      return toolFinished(at, event.message, around, options)
     case "RunFinished":
       return isOutermost ? { _tag: "TurnFinished", at, ...ofOutcome(event.outcome) } : undefined
     case "ConversationRewound":
@@ -308,20 +350,33 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     case "InputAdded":
     case "ConversationFitted":
     case "ModelMistaken":
+    case "StepRetried":
     case "RunInterrupted":
+    case "BudgetExceeded":
       return undefined
+    case "BudgetNeared":
+      return isOutermost ? event : undefined
     default:
       return unknown(event)
   }
 }
 
-const problemOf = ({ category }: sessionEvents.Failure) => ({
+const problemOf = ({ category }: events.Failure) => ({
   category,
-  message: sessionEvents.publicMessages[category]
+  message: events.publicMessages[category]
 })
 
-const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined => {
+const of = (event: events.LiveEntry["event"], options: Options): ChatEvent | undefined => {
   switch (event._tag) {
+    case "AnswerDelta": {
+      const { isSubAgent, ...delta } = event
+      if (delta.type === "reasoning" && options.reasoning !== true) return undefined
+      // The call of a structured output is hidden, and a draft has the name of the call alone
+      if (delta.call !== undefined && runParts.isOutputTool(delta.call.name)) return undefined
+      return isSubAgent === true && options.subAgents !== true ? undefined : delta
+    }
+    case "AnswerWithdrawn":
+      return event
     case "MessageReceived": {
       const { at, input, messageId } = event
       return { _tag: "MessageReceived", at, messageId, content: plainContent(input) }
@@ -332,7 +387,7 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
         : ofRun(event.event, { path: [], isCalled: false }, options)
     case "TurnFailed": {
       const { at, error, held, isHeld, messageId } = event
-      return error.reason === sessionEvents.interrupted
+      return error.reason === events.interrupted
         ? { _tag: "TurnFinished", at, outcome: "Interrupted" }
         : { _tag: "TurnFailed", at, ...problemOf(error), ...defined({ messageId, isHeld, held }) }
     }
@@ -354,7 +409,7 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
 }
 
 /**
- * Selects the events that a front end sees, and the parts of them. For `Stream.filterMap`.
+ * Selects the events that a front end sees, and the parts of them. For `Stream.filterMap`, of `Session.events` and of `Session.live`.
  *
  * **Details**
  *
@@ -366,7 +421,135 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
  */
 export const project =
   (options: Options = {}) =>
-  (entry: sessionEvents.Entry): Result.Result<Entry, sessionEvents.Entry> => {
+  <E extends events.LiveEntry>(entry: E): Result.Result<Entry, E> => {
     const event = of(entry.event, options)
     return event === undefined ? Result.fail(entry) : Result.succeed({ ...entry, event })
   }
+
+/** The event in a view of a run, without what the model is writing. */
+const ofView = (view: AgentEvent<unknown>, around: Around, options: Options): ChatEvent | undefined => {
+  if (view._tag === "Child") {
+    return ofView(view.event, inside(around, view.callId, view.state.plan === undefined), options)
+  }
+  if (view._tag === "StateChanged") return ofRun(view.event, around, options)
+  if (view._tag === "ApprovalRequested") return requested(view.state.updatedAt, view.request, around)
+  const isOutermost = around.path.length === 0
+  const isHidden = around.isCalled && options.subAgents !== true
+  if (isHidden && !(view._tag === "ToolFinished" && view.asked === true)) return undefined
+  switch (view._tag) {
+    case "RunStarted":
+      return isOutermost ? { _tag: "TurnStarted", at: view.state.updatedAt } : undefined
+    case "StepStarted":
+      return { _tag: "AnswerStarted", at: view.state.updatedAt, ...pathOf(around) }
+    case "StepFinished": {
+      const { message, state } = view
+      const outputCall = runParts.outputCallIn(message)
+      const event = { _tag: "ModelAnswered", at: state.updatedAt, message, ...defined({ outputCall }) } as const
+      return ofRun(event, around, options)
+    }
+    case "ToolStarted":
+      return { _tag: "ToolStarted", at: view.state.updatedAt, ...pathOf(around), callId: view.callId }
+    case "ToolFinished":
+      return toolFinished(view.state.updatedAt, view, around, options)
+    case "RunFinished": {
+      const { outcome, updatedAt: at } = view.result.state
+      return isOutermost && outcome !== undefined ? { _tag: "TurnFinished", at, ...ofOutcome(outcome) } : undefined
+    }
+    default:
+      return undefined
+  }
+}
+
+/** The answers that are being written, by their paths, with the lengths of their parts. It is changed in place. */
+interface Written {
+  turn: string
+  readonly byPath: Map<string, { readonly messageId: string; readonly lengths: Map<number, number> }>
+}
+
+const deltas = { TextDelta: "text", ReasoningDelta: "reasoning", CallDelta: "tool-call" } as const
+
+/** The pieces of answers in a view, and the withdrawal of the answer whose place another attempt takes. */
+const piecesOf = (view: AgentEvent<unknown>, written: Written, around: Around): ReadonlyArray<drafts.Draft> => {
+  const key = JSON.stringify(around.path)
+  const { byPath, turn } = written
+  switch (view._tag) {
+    case "Child":
+      return piecesOf(view.event, written, inside(around, view.callId, view.state.plan === undefined))
+    case "StepFinished":
+      byPath.delete(key)
+      return []
+    case "StepRetried": {
+      const before = byPath.get(key)
+      byPath.delete(key)
+      return before === undefined ? [] : [{ _tag: "AnswerWithdrawn", messageId: before.messageId }]
+    }
+    case "StateChanged":
+      if (around.path.length === 0 && view.event._tag === "InputAdded") written.turn = view.event.message.id
+      return []
+    case "RunFinished":
+      return around.path.length > 0
+        ? []
+        : Array.from(byPath.values(), ({ messageId }) => ({ _tag: "AnswerWithdrawn", messageId }))
+    case "TextDelta":
+    case "ReasoningDelta":
+    case "CallDelta": {
+      const { delta, index: part, messageId } = view
+      const before = byPath.get(key)
+      const isNew = before?.messageId !== messageId
+      const { lengths } = isNew ? { lengths: new Map<number, number>() } : before
+      const offset = lengths.get(part) ?? 0
+      byPath.set(key, { messageId, lengths: lengths.set(part, offset + delta.length) })
+      const call = view._tag === "CallDelta" ? { id: view.callId, name: view.name } : undefined
+      const isSubAgent = around.isCalled || undefined
+      const shape = { ...pathOf(around), part, type: deltas[view._tag], offset, delta }
+      return [
+        ...(isNew && before !== undefined ? [{ _tag: "AnswerWithdrawn", messageId: before.messageId } as const] : []),
+        { _tag: "AnswerDelta", turn, messageId, ...shape, ...defined({ call, isSubAgent }) }
+      ]
+    }
+    default:
+      return []
+  }
+}
+
+/**
+ * The events for a front end of a run without a session: of `agent.stream` and `agent.resumeStream`. They are the events of a
+ * turn of a session, without the events about its messages.
+ *
+ * **Example** (What a page sees of a run)
+ *
+ * ```ts
+ * import { Effect, Stream } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { ChatEvent } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "Never mention refunds." })
+ * const events = await support.stream("Hello, I am Ada.").pipe(
+ *   ChatEvent.projectRun(),
+ *   Stream.runCollect,
+ *   Effect.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }])),
+ *   Effect.runPromise
+ * )
+ * assert.strictEqual(events.at(-1)?._tag, "TurnFinished")
+ * assert.ok(!JSON.stringify(events).includes("refunds"))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const projectRun =
+  (options: Options = {}) =>
+  <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Stream.Stream<ChatEvent, E, R> =>
+    Stream.mapAccum(
+      self,
+      (): Written => ({ turn: "", byPath: new Map() }),
+      (written, view) => {
+        const event = ofView(view, { path: [], isCalled: false }, options)
+        const pieces = piecesOf(view, written, { path: [], isCalled: false }).flatMap(
+          (piece) => of(piece, options) ?? []
+        )
+        return [written, event === undefined ? pieces : [...pieces, event]]
+      }
+    )

@@ -9,25 +9,47 @@
  * @since 0.1.0
  */
 
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 import type { Sharding } from "effect/cluster/Sharding"
 import type { SqlClient } from "effect/sql/SqlClient"
+import * as callOptions from "../payload/internal/options.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as Session from "./Session.ts"
 import * as localSessions from "./internal/localSessions.ts"
-import type * as sessionEntity from "./internal/sessionEntity.ts"
-import type * as sessionTypes from "./internal/sessionTypes.ts"
+import type * as fleet from "./internal/fleet.ts"
+import type * as types from "./internal/types.ts"
 
 /** `effect/cluster` reads the environment when it is loaded, which not every runtime permits. Only a fleet needs it. */
 const loadEntity = Effect.suspend(() => {
   if (entity !== undefined) return Effect.succeed(entity)
-  const loading = Effect.promise(() => import("./internal/sessionEntity.ts"))
+  const loading = Effect.promise(() => import("./internal/fleet.ts"))
   return Effect.tap(loading, (loaded) => Effect.sync(() => void (entity = loaded)))
 })
 
-let entity: typeof sessionEntity | undefined
+let entity: typeof fleet | undefined
+
+/**
+ * Options of {@link layer}. `Decode` is the type of its `definitions`.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface LayerOptions<
+  out Decode extends types.Definitions | undefined = undefined
+> extends Session.Options<Decode> {
+  /** The time that tool calls under way have to finish when the process is shut down; default 10 seconds. */
+  readonly drainTime?: Duration.Input | undefined
+  /**
+   * The time after which answered messages of the cluster are deleted from its tables; default 1 day. The `SqlClient`
+   * is the client of the cluster.
+   */
+  readonly retention?: Duration.Input | undefined
+  /** The time without an answer after which a call is made again, as in {@link layerClient}; default 30 seconds. */
+  readonly timeout?: Duration.Input | undefined
+}
 
 /**
  * Sessions of a fleet, in a process that runs some of them.
@@ -64,31 +86,32 @@ let entity: typeof sessionEntity | undefined
  *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
  * )
  * const answer = await Effect.runPromise(Effect.provide(Session.ask("chat/42", "Hello, I am Ada."), fleet))
- * assert.strictEqual(answer.text, "Welcome, Ada!")
+ * assert.strictEqual(answer, "Welcome, Ada!")
  * ```
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
-  agents: sessionTypes.HostedAll<Rs>,
-  options?: sessionTypes.Options & {
-    /** The time that tool calls under way have to finish when the process is shut down; default 10 seconds. */
-    readonly drainTime?: Duration.Input | undefined
-    /**
-     * The time after which answered messages of the cluster are deleted from its tables; default 1 day. The `SqlClient`
-     * is the client of the cluster.
-     */
-    readonly retention?: Duration.Input | undefined
-    /** The time without an answer after which a call is made again, as in {@link layerClient}; default 30 seconds. */
-    readonly timeout?: Duration.Input | undefined
-  }
-): Layer.Layer<Session.Session, never, Rs[number] | VersionedStore.VersionedStore | Sharding | SqlClient> => {
+export const layer = <
+  const Agents extends ReadonlyArray<types.Hosted<unknown, unknown>>,
+  Decode extends types.Definitions | undefined = undefined
+>(
+  agents: Agents,
+  options?: LayerOptions<Decode>
+): Layer.Layer<
+  Session.Session,
+  types.HostedError<Agents[number]>,
+  | Exclude<types.HostedServices<Agents[number]> | types.DefinitionsServices<Decode>, Scope.Scope>
+  | VersionedStore.VersionedStore
+  | Sharding
+  | SqlClient
+> => {
   const runner = Layer.unwrap(
     Effect.gen(function* () {
       const store = yield* VersionedStore.VersionedStore
-      const host = yield* localSessions.hostOf<Rs[number]>(store, agents, options ?? {})
-      const retention = yield* localSessions.durationOf("retention", options?.retention ?? "1 day", "1 minute")
+      const host = yield* localSessions.hostOf(store, agents, options ?? {})
+      yield* callOptions.check("sessions", { retention: callOptions.endingTime("1 minute") }, options)
+      const retention = Duration.fromInputUnsafe(options?.retention ?? "1 day")
       return (yield* loadEntity).layer(host, retention)
     })
   )

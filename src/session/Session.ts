@@ -47,7 +47,7 @@
  *
  * const program = Effect.gen(function*() {
  *   const first = yield* Session.ask("chat/42", "Hello, I am Ada.")
- *   assert.strictEqual(first.text, "Welcome, Ada!")
+ *   assert.strictEqual(first, "Welcome, Ada!")
  *
  *   const receipt = yield* Session.send("chat/42", "Thank you.")
  *   // any reader, now or later, sees the same events, to the end of the turn, also of one that fails
@@ -74,25 +74,48 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as EffectResult from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Run from "../agent/Run.ts"
+import type * as Run from "../agent/Run.ts"
 import * as Message from "../conversation/Message.ts"
+import { hideContent, quote } from "../payload/internal/base.ts"
 import { plainSchema } from "../payload/internal/problems.ts"
+import * as callOptions from "../payload/internal/options.ts"
 import { defined } from "../payload/internal/values.ts"
 import type { PlanError } from "../plan/PlanError.ts"
 import type * as PlanRun from "../plan/PlanRun.ts"
-import type { Bound } from "../plan/internal/livePlan.ts"
+import type { Bound } from "../plan/Plan.ts"
 import * as runParts from "../run/internal/runParts.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as localSessions from "./internal/localSessions.ts"
-import * as sessionEvents from "./internal/sessionEvents.ts"
-import type { Entry } from "./internal/sessionEvents.ts"
-import * as sessionProgress from "./internal/sessionProgress.ts"
-import * as sessionRun from "./internal/sessionRun.ts"
-import * as sessionTypes from "./internal/sessionTypes.ts"
-import * as sessionService from "./internal/sessionService.ts"
-import type { PrunedPage, SharedPage } from "./internal/sessionUses.ts"
+import * as cursors from "./internal/cursors.ts"
+import { type Entry, interrupted, isDraft, type LiveEntry, withoutText } from "./internal/events.ts"
+import { progressOf } from "./internal/progress.ts"
+import * as job from "./internal/job.ts"
+import * as types from "./internal/types.ts"
+import * as service from "./internal/service.ts"
+import type { PrunedPage, SharedPage } from "./internal/sharedUses.ts"
 import type { Written } from "./internal/stepWrites.ts"
+
+export {
+  /**
+   * A piece of an answer that a model is writing, or the withdrawal of the answer. See {@link live}.
+   *
+   * **Details**
+   *
+   * - `AnswerDelta`: the characters of `delta` follow the first `offset` of the part (in UTF-16 code units, as `length` counts). `messageId`
+   *   is the id of the message that the draft becomes, which no other attempt of the model call has, `turn` the id of the newest message of
+   *   the user before it, and `part` the index of the part in the content of the message. `type` is the type of
+   *   the part; the characters of a call are its arguments as JSON, and `call` has its id and the name of the tool. `path` has the calls
+   *   of agents that are tools, and the steps of plans, around the model; absent for the agent of the session. `isSubAgent` is there where
+   *   an agent is a tool among them.
+   * - `AnswerWithdrawn`: no message with this id will come. Each piece of it is void.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Draft
+} from "./internal/drafts.ts"
 
 export {
   /**
@@ -133,16 +156,17 @@ export {
    * | `DefinitionInvalid` | the layer takes no definitions, has none with this digest, or no turn could run this one: its tools, models, options, signature or name are refused, or it has a secret. Nothing was stored. The failure of a turn where the host can no longer make the agent |
    * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), its registry has not the model, or the session is one of a plan; nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
-   * | `ArgumentInvalid` | an argument has another type than the operation takes: an `id` that is no text, for example; a session would begin under an id of no or more than 1,024 characters; nothing was stored |
+   * | `ArgumentInvalid` | an argument has another type than the operation takes: an `id` that is no text, or a title that is too long, for example; no option of the operation has a name; a session would begin under an id of no or more than 1,024 characters; nothing was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
    * | `MessageUnknown` | no user message of the conversation, and none that waits, has this id; nothing was stored |
-   * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
-   * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
+   * | `EventsPruned` | the events after this place are no longer kept; `first` is the number of the oldest event that is, and `after` the cursor to read on from |
+   * | `EventsUnknown` | no event has this cursor: it is none, the session was removed and begun again, or the cursor is ahead of the newest event (`isAhead`) |
    * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
-   * | `TurnFailed` | the turn that {@link ask} waited for failed, or could not begin: then the message waits, and the same call with its `messageId` tries again |
+   * | `TurnFailed` | the turn that {@link turn} or {@link ask} waited for failed, or could not begin: then the message waits, and the same call with its `messageId` tries again |
    * | `WriteFailed` | the value of a step with `writes` could not be stored, as the failure of a turn. The step is done: `resume` writes its value first, and the step does not run again |
-   * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
+   * | `Unreachable` | the fleet or the server did not answer; the message may be stored: send it again with the same `messageId` |
+   * | `Denied` | the server of `SessionHttp.layerClient` does not allow this caller the operation, which it names. An operation before it counts: {@link ask} sends its message before it reads events |
    * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | the store failed, a record cannot be read, the journal contradicts itself, a value is refused, as in `VersionedStoreError` |
    *
    * `category` is the class of the error, for the status of a route, and `publicMessage` a text without details for the user:
@@ -201,6 +225,13 @@ export {
    */
   type EventsOptions,
   /**
+   * The place from which {@link live} reads, and the least time between two pieces.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type LiveOptions,
+  /**
    * Options of {@link history}.
    *
    * @category options
@@ -215,28 +246,42 @@ export {
    */
   type SharedOptions,
   /**
-   * An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does.
+   * An agent or a bound plan, or an Effect that finds or makes one, as the class of an `Agent.Service` and `Plan.bind` do.
    *
    * @category models
    * @since 0.1.0
    */
   type Hosted,
   /**
-   * Agents that messages carry as data, see {@link fromDefinitions}.
+   * A function that makes the agent of a definition, see {@link layer}.
    *
    * @category models
    * @since 0.1.0
    */
   type Definitions,
   /**
-   * The agents and plans of a layer: at least one, each with its own requirements.
+   * The services of an agent of a layer, and of the Effect that finds it.
    *
    * @category models
    * @since 0.1.0
    */
-  type HostedAll,
+  type HostedServices,
   /**
-   * Options of {@link layer}.
+   * The services of the agents of definitions, and of the function that makes them.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type DefinitionsServices,
+  /**
+   * The failure of the Effect that finds or makes an agent of a layer.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type HostedError,
+  /**
+   * Options that {@link layer} and `ClusterSession.layer` have in common.
    *
    * @category options
    * @since 0.1.0
@@ -250,7 +295,7 @@ export {
    * `onEvent` receives each event of a run, one at a time and in order, when it is stored, and the turn waits for it.
    * `interruptWhen` is asked about the event after that: at its first answer the run ends as `Interrupted`, with the reason in
    * its stored end, and the next message begins the next turn. Both are called in turns that continue, too: after a decision,
-   * a crash or on another process. A layer without them writes less often. `Session.ask` may return before the hooks have the last event.
+   * a crash or on another process. A layer without them writes less often. `Session.turn` may return before the hooks have the last event.
    *
    * A hook that dies fails the turn with `TurnFailed`: the log has the cause, the events stay stored, and the next message or
    * `resume` continues. A hook that dies after the end of the run is only logged. A hook that is under way when the turn is
@@ -279,7 +324,7 @@ export {
    * @since 0.1.0
    */
   type TurnOptions
-} from "./internal/sessionTypes.ts"
+} from "./internal/types.ts"
 
 export {
   /**
@@ -291,19 +336,25 @@ export {
    * |---|---|
    * | `idle` | it waits for a message |
    * | `running` | a turn is under way, or begins as soon as a process has the session |
-   * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
+   * | `waiting` | calls or steps wait for decisions: `requests`. After a `failure`, calls that were decided may be among them |
    *
    * - `title`, `metadata`: empty before they are set.
+   * - `waitsFor`: a request has no decision yet: of a `person`, or only of a `client`, a front end that makes calls. Absent where nothing
+   *   waits. It may be there while the session is `running`: other calls are under way.
    * - `created`, `updated`: the time of the beginning, and of the newest event.
    * - `messages`: the number of messages of the conversation. Messages that wait for their turns are not among them.
    * - `sequence`, `cursor`: the number and the cursor of the newest event.
-   * - `requests`: the calls that wait. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
+   * - `requests`: what waits, see `Run.Request`. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
    *   the digest covers the arguments as they are.
    * - `requestsOf`: the id of the message whose calls the `requests` are about.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
-   * - `outcome`: the end of the last turn, unless that failed with `failure`.
+   * - `behindRequests`: the ids of messages that enter the conversation when the requests are decided, if there are any. They are not in
+   *   `history` before.
+   * - `outcome`: the end of the last turn, unless that failed with `failure`, and its details as in {@link Answer}: `output`, `reason`,
+   *   `issues`, `finishReason`, and of `BudgetExceeded` `limit`, `scope`, `unit` and `used`, of `LoopDetected` `tools` and `times`.
    * - `definition`: the digest of the agent, where it is data.
    * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
+   * - `budget`: what is left of the budgets of the session and of its turn, see `Budget.Line`; absent where there is none.
    *
    * @category models
    * @since 0.1.0
@@ -355,7 +406,7 @@ export {
    * - `isInterrupted`: `interrupt` has ended a turn or calls that waited. Without it there was nothing to stop.
    * - `isOfNewest`: the command began no turn of its own, so that its turn is the newest one of the session. Always of `update` and
    *   `fork`, of `interrupt` where there was nothing to stop, and of `decide` and `resume` where nothing was stored: the decisions
-   *   are known, or a turn is under way. Also of a message with `ifExists: "resume"` in a fork whose other session began with it.
+   *   are known, a turn is under way, or there is no message to answer. Also of a message with `ifExists: "resume"` in a fork whose other session began with it.
    *
    * @category models
    * @since 0.1.0
@@ -368,7 +419,7 @@ export {
    * @since 0.1.0
    */
   MessageReceipt
-} from "./internal/sessionTypes.ts"
+} from "./internal/types.ts"
 
 export {
   /**
@@ -380,6 +431,13 @@ export {
    */
   Entry,
   /**
+   * An entry that {@link live} reads: an event, or a draft. A draft has the number of the stored event before it.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  LiveEntry,
+  /**
    * One fact of a session.
    *
    * **Details**
@@ -390,7 +448,7 @@ export {
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
    * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
-   *   and `progress` has the events of its plan that the fork continues from.
+   *   and `plan` has the state of its plan that the fork continues from.
    * - `SessionUpdated`: the title, the metadata or both are set.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is the id of the message that an
    *   `InputAdded` takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
@@ -412,7 +470,7 @@ export {
    * @since 0.1.0
    */
   Event
-} from "./internal/sessionEvents.ts"
+} from "./internal/events.ts"
 
 export {
   /**
@@ -463,7 +521,7 @@ export {
    * @since 0.1.0
    */
   PrunedPage
-} from "./internal/sessionUses.ts"
+} from "./internal/sharedUses.ts"
 
 export type {
   /**
@@ -473,7 +531,7 @@ export type {
    * @since 0.1.0
    */
   Service
-} from "./internal/sessionService.ts"
+} from "./internal/service.ts"
 
 export type {
   /**
@@ -489,8 +547,7 @@ export type {
    *
    * **Details**
    *
-   * The outcomes are the outcomes of a run of an agent: `AwaitingApproval` has the `requests` that `decide` answers (a
-   * pause of a plan is one of them), `Interrupted` may have a `reason`, `InvalidOutput` has the `issues` of an output
+   * The outcomes are the outcomes of a run of an agent: `AwaitingApproval` has the `requests` that `decide` answers, `Interrupted` may have a `reason`, `InvalidOutput` has the `issues` of an output
    * that does not fit the Schema. The messages are in `history`.
    *
    * @category models
@@ -512,7 +569,7 @@ export type {
    * @since 0.1.0
    */
   Typed
-} from "./internal/sessionRun.ts"
+} from "./internal/job.ts"
 
 /**
  * Sessions by id.
@@ -520,17 +577,17 @@ export type {
  * @category services
  * @since 0.1.0
  */
-export class Session extends Context.Service<Session, sessionService.Service>()("effect-emissary/session/Session") {}
+export class Session extends Context.Service<Session, service.Service>()("effect-emissary/session/Session") {}
 
-const functions = sessionService.functionsOf(Session)
+const functions = service.functionsOf(Session)
 
 /**
  * Stores a message of the user, and returns before the model is asked. The first message makes the session.
  *
  * **Details**
  *
- * {@link await} waits for the end of its turn, and {@link turnEvents} are the events up to there; {@link ask} sends a message and
- * waits. A message that was stored is answered although the caller leaves or the process dies. The id is any text of 1 to 1,024
+ * {@link await} waits for the end of its turn, and {@link turnEvents} are the events up to there; {@link turn} and {@link ask} send a
+ * message and wait. A message that was stored is answered although the caller leaves or the process dies. The id is any text of 1 to 1,024
  * characters. Fails with `Busy` where too many messages wait (`maxQueue`), and with the reasons that {@link SendOptions} name.
  *
  * **Example** (Two messages, one after the other)
@@ -632,7 +689,7 @@ export const withdraw = functions.withdraw
 export const fork = functions.fork
 
 /**
- * Stores decisions about calls that wait: each is a request of {@link state} with `approved` added. {@link await} waits for the turn
+ * Stores decisions about the requests of {@link state}, see `Run.approve` and `Run.deny`. {@link await} waits for the turn
  * that takes them.
  *
  * **Details**
@@ -647,7 +704,7 @@ export const decide = functions.decide
 
 /**
  * Begins a turn without a message: after a failure, an interruption or `MaxSteps`. Messages that are held are tried again. Does nothing
- * while a turn is under way.
+ * while a turn is under way, and in a session without a message to answer, because all were withdrawn.
  *
  * @category operations
  * @since 0.1.0
@@ -662,7 +719,7 @@ export const resume = functions.resume
  * Calls that wait for approval are denied. `isInterrupted` of the receipt shows that there was a turn or a call that
  * waited. Messages that wait are answered next. Calls and steps that had not started do not run then. A message whose
  * turn was being prepared is recorded without an answer, a first message as soon as a turn begins. A turn in another
- * process of {@link layer} is not reached: the error is `Elsewhere`.
+ * process of {@link layer} is not reached: the error is `Elsewhere`. A turn that the other process has left is ended.
  *
  * @category operations
  * @since 0.1.0
@@ -670,7 +727,7 @@ export const resume = functions.resume
 export const interrupt = functions.interrupt
 
 /**
- * Sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is under way in another
+ * Sets the title, the metadata or both. Fails with `ArgumentInvalid` for a secret, and for too long ones. A turn that is under way in another
  * process is waited for, as by {@link send}.
  *
  * @category operations
@@ -699,13 +756,40 @@ export const remove = functions.remove
  *
  * A slow reader does not slow the session. Without `after` the stream waits for a session that does not exist yet. It
  * waits for 90 seconds while the store fails, and for a process that takes the session over. It fails when the session
- * is removed. A new session under the same id counts from 1 again: a cursor of the removed session fails with
- * `EventsUnknown` there, but a number does not show which session it belongs to.
+ * is removed. A new session under the same id counts from 1 again, and a cursor of the removed session fails with
+ * `EventsUnknown` there.
  *
  * @category operations
  * @since 0.1.0
  */
 export const events = functions.events
+
+/**
+ * The session as it is written: its events, as {@link events} has them, and between them what models are writing, as
+ * {@link Draft}. For a reader who shows an answer while it appears.
+ *
+ * **Details**
+ *
+ * A draft is not stored. It has the id of the message that it becomes: the event `ModelAnswered` with that id takes its place, and
+ * `AnswerWithdrawn` means that no message with the id will come, because the model call failed and is made again, or its process is gone. So a
+ * reader who shows each `AnswerDelta`, replaces a draft by its message, and removes a draft that is withdrawn, shows the stored
+ * conversation in the end.
+ *
+ * A reader who joins in the middle of an answer gets what is written of it first. The `cursor` of an entry has the place in the drafts,
+ * too: reading on `after` it, here or in another process, no piece is lost or doubled. A slow reader gets longer pieces, and does
+ * not slow the session.
+ *
+ * The pieces of an answer may come before the events of its beginning, `RunStarted` and `StepStarted`: these are stored within 100
+ * milliseconds, and nothing waits for that.
+ *
+ * In a fleet a draft is read from any machine. Several processes on one store without a cluster do not see the drafts of each other,
+ * only the events. The stream does not end: {@link turnLive} ends with its turn.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const live: (id: string, options?: types.LiveOptions) => Stream.Stream<LiveEntry, types.SessionError, Session> =
+  functions.live
 
 /**
  * The state of a session, `None` if there is none.
@@ -736,8 +820,7 @@ export const history = functions.history
  * @category operations
  * @since 0.1.0
  */
-export const read: (key: string) => Effect.Effect<Option.Option<Written>, sessionTypes.SessionError, Session> =
-  functions.read
+export const read: (key: string) => Effect.Effect<Option.Option<Written>, types.SessionError, Session> = functions.read
 
 /**
  * A page of the sessions, newest first.
@@ -795,9 +878,8 @@ export const listChanges = functions.listChanges
  * @category operations
  * @since 0.1.0
  */
-export const shared: (
-  options?: sessionTypes.SharedOptions
-) => Effect.Effect<SharedPage, sessionTypes.SessionError, Session> = functions.shared
+export const shared: (options?: types.SharedOptions) => Effect.Effect<SharedPage, types.SessionError, Session> =
+  functions.shared
 
 /**
  * Deletes what no session uses of a page, as it is left by a process that died while a session was removed. {@link pruneAll} takes all
@@ -809,55 +891,22 @@ export const shared: (
 export const prune = functions.prune
 
 /**
- * Hosts agents that are data: messages carry their definitions (`definition` of {@link SendOptions}), and `decode` makes the
- * agents of them, usually `Agent.decode`.
+ * Options of {@link layer}. `Decode` is the type of its `definitions`.
  *
- * **When to use**
- *
- * Use it where users make agents of their own. One entry in the agents of a layer is enough, also as the only one.
- *
- * **Details**
- *
- * The services that `decode` requires are in the context of the layer: a `ToolResolver` with the tools that definitions may name, a
- * `ModelRegistry`, and limits or trusted keys where you want them. An agent is made again for each turn, so a tool that the host has
- * taken away is gone in the next turn, which fails with `DefinitionInvalid` then. A definition with the name of an agent of
- * the layer is refused, and so is one for a session that began without one. A definition is stored once, under its digest
- * (`Digest.sha256` of its JSON), and is deleted with the last session that uses it.
- *
- * **Example** (An agent of a user)
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { Agent, ModelRegistry, ToolResolver, VersionedStore } from "effect-emissary"
- * import { Session } from "effect-emissary/session"
- * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
- *
- * const program = Effect.gen(function*() {
- *   const definition = yield* Agent.encode(Agent.make("poet", { model: "demo/small", instructions: "You write in verse." }))
- *   const { text } = yield* Session.ask("chat/42", "Hello", { definition })
- *   assert.strictEqual(text, "A greeting, dear")
- * })
- *
- * const Models = ModelRegistry.layer({
- *   demo: ModelRegistry.provider({
- *     options: ModelRegistry.Sampling,
- *     model: () => ScriptedModel.layer([{ text: "A greeting, dear" }])
- *   })
- * })
- * const Sessions = Session.layer([Session.fromDefinitions(Agent.decode)]).pipe(
- *   Layer.provide([VersionedStore.layerMemory, Models, ToolResolver.layerStubs()])
- * )
- * await Effect.runPromise(Effect.provide(program, Sessions))
- * ```
- *
- * @category constructors
+ * @category options
  * @since 0.1.0
  */
-export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]): sessionTypes.Definitions<R> => ({
-  [sessionTypes.definitionsTypeId]: sessionTypes.definitionsTypeId,
-  decode
-})
+export interface LayerOptions<
+  out Decode extends types.Definitions | undefined = undefined
+> extends types.Options<Decode> {
+  /**
+   * The time after which another process may take a session whose process hangs, or has died without a sign in the
+   * store; default 10 seconds. After ten times that the session is free whatever is stored.
+   */
+  readonly leaseTime?: Duration.Input | undefined
+  /** The time that tool calls under way have to finish when the layer is closed; default 10 seconds. */
+  readonly drainTime?: Duration.Input | undefined
+}
 
 /**
  * Sessions in this process, stored in a `VersionedStore`.
@@ -872,7 +921,13 @@ export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]
  * **Details**
  *
  * Agents are found by their names, and keep the services that the layer was built with. Two agents with one name are a
- * defect. For a bound plan, use `Layer.unwrap` on the Effect that binds it.
+ * defect. An Effect in the list finds or makes an agent or a plan when the layer is built; if it fails, the layer does.
+ *
+ * The option `definitions` takes agents that are data, where users make agents of their own: messages carry their definitions,
+ * and the function makes the agents of them. The list may be empty then. An agent is made again for each turn, so a tool that
+ * the host has taken away is gone in the next turn, which fails with `DefinitionInvalid` then. A definition with the name of an
+ * agent of the layer is refused, and so is one for a session that began without one. A definition is stored once, under its
+ * digest (`Digest.sha256` of its JSON), and is deleted with the last session that uses it.
  *
  * A session that another process left in a turn is resumed when the layer is built, or when that process has ended. The
  * stores of `SqliteClient.layerStore` and `VersionedStore.layerSql` know that it has, also after a kill: on SQLite at once, on PostgreSQL after four seconds. With other
@@ -882,56 +937,119 @@ export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]
  * When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns continue in the
  * next process.
  *
+ * **Example** (A plan that is bound when the layer is built)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
+ * import { Session } from "effect-emissary/session"
+ * import assert from "node:assert"
+ *
+ * const greeting = Plan.make("greeting", [
+ *   Step.make("greet", { target: ({ task }) => Effect.succeed(`Welcome, ${task}!`) })
+ * ]).pipe(Effect.flatMap((plan) => Plan.bind(plan)))
+ *
+ * // the layer fails with what `Plan.make` and `Plan.bind` fail with
+ * const sessions = Session.layer([greeting]).pipe(Layer.provide(VersionedStore.layerMemory))
+ *
+ * const answer = await Effect.runPromise(Effect.provide(Session.ask("greeting/1", "Ada"), sessions))
+ * assert.strictEqual(answer, "Welcome, Ada!")
+ * ```
+ *
+ * **Example** (An agent of a user)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent, ModelRegistry, ToolResolver, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const definition = yield* Agent.encode(Agent.make("poet", { model: "demo/small", instructions: "You write in verse." }))
+ *   const answer = yield* Session.ask("chat/42", "Hello", { definition })
+ *   assert.strictEqual(answer, "A greeting, dear")
+ * })
+ *
+ * const Models = ModelRegistry.layer({
+ *   demo: ModelRegistry.provider({
+ *     options: ModelRegistry.Sampling,
+ *     model: () => ScriptedModel.layer([{ text: "A greeting, dear" }])
+ *   })
+ * })
+ * const Sessions = Session.layer([], { definitions: Agent.decode }).pipe(
+ *   Layer.provide([VersionedStore.layerMemory, Models, ToolResolver.layerStubs()])
+ * )
+ * await Effect.runPromise(Effect.provide(program, Sessions))
+ * ```
+ *
  * @category layers
  * @since 0.1.0
  */
-export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
-  agents: sessionTypes.HostedAll<Rs>,
-  options?: sessionTypes.Options & {
-    /**
-     * The time after which another process may take a session whose process hangs, or has died without a sign in the
-     * store; default 10 seconds. After ten times that the session is free whatever is stored.
-     */
-    readonly leaseTime?: Duration.Input | undefined
-    /** The time that tool calls under way have to finish when the layer is closed; default 10 seconds. */
-    readonly drainTime?: Duration.Input | undefined
-  }
-): Layer.Layer<Session, never, Rs[number] | VersionedStore.VersionedStore> =>
+export const layer = <
+  const Agents extends ReadonlyArray<types.Hosted<unknown, unknown>>,
+  Decode extends types.Definitions | undefined = undefined
+>(
+  agents: Agents,
+  options?: LayerOptions<Decode>
+): Layer.Layer<
+  Session,
+  types.HostedError<Agents[number]>,
+  | Exclude<types.HostedServices<Agents[number]> | types.DefinitionsServices<Decode>, Scope.Scope>
+  | VersionedStore.VersionedStore
+> =>
   Layer.effect(
     Session,
     Effect.gen(function* () {
-      const host = yield* localSessions.hostOf<Rs[number]>(yield* VersionedStore.VersionedStore, agents, options ?? {})
+      const host = yield* localSessions.hostOf(yield* VersionedStore.VersionedStore, agents, options ?? {})
       return yield* localSessions.make(host)
     })
   )
 
-const AnswerBody = Schema.Struct({
+const endOfTurn = {
   text: Schema.String,
-  outcome: Run.Outcome,
   sequence: runParts.Count,
   cursor: Schema.String,
   waitsBehind: Schema.optionalKey(Schema.String)
-})
+}
 
 /**
- * The end of a turn: the last answer of the model, and the outcome.
+ * The end of a turn, distinguished by `outcome`: the last answer of the model, and the details of the outcome.
  *
  * **Details**
  *
  * `text` is empty where the model only called tools, before an approval for example. The output of a plan, and of an agent
- * with an `output` schema, is in the outcome `Completed` as JSON. `sequence` and `cursor` name the last event of the turn.
+ * with an `output` schema, is the `output` of `Completed`, as JSON. `sequence` and `cursor` name the last event of the turn.
  *
  * `waitsBehind`: the message has no turn yet, because calls of the message with this id wait for approval and the turns have
- * different contexts, or a message before it waits for that. The `requests` of the outcome are about these calls, and the message
+ * different contexts, or a message before it waits for that. The `requests` are about these calls, and the message
  * stays in the queue: once they are decided, the same `messageId` finds its answer.
  *
  * @category models
  * @since 0.1.0
  */
-export const Answer: Schema.Codec<Answer, unknown> = plainSchema(AnswerBody)
+export const Answer: Schema.Codec<Answer, unknown> = plainSchema(runParts.endedSchema(endOfTurn))
+
+/**
+ * The parts of every {@link Answer}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AnswerBase {
+  /** The text of the last answer of the model. */
+  readonly text: string
+  /** The number of the last event of the turn. */
+  readonly sequence: number
+  /** The cursor of this event. */
+  readonly cursor: string
+  /** The id of the message whose calls the message waits behind. */
+  readonly waitsBehind?: string
+}
 
 /** The end of a turn. */
-export interface Answer extends Schema.Schema.Type<typeof AnswerBody> {}
+export type Answer = Run.Ended<AnswerBase>
 
 /** A turn as far as a reader has seen it. */
 interface Watched {
@@ -939,7 +1057,7 @@ interface Watched {
   readonly text: string
 }
 
-type Found = Effect.Effect<Option.Option<Answer>, sessionTypes.SessionError, Session>
+type Found = Effect.Effect<Option.Option<Answer>, types.SessionError, Session>
 
 /**
  * Finds the end of the first turn with an event that `isOurs` accepts. `look` is asked at the end of each other turn,
@@ -947,41 +1065,45 @@ type Found = Effect.Effect<Option.Option<Answer>, sessionTypes.SessionError, Ses
  */
 const watch =
   (id: string, isOurs: (event: Entry["event"]) => boolean, look: Found) =>
-  (before: Watched, { cursor, event, sequence }: Entry): readonly [Watched, ReadonlyArray<Found>] => {
+  (before: Watched, { cursor, event, sequence }: LiveEntry): readonly [Watched, ReadonlyArray<Found>] => {
+    if (isDraft(event)) return [before, []]
     const seen = isOurs(event) ? { isOurs: true, text: "" } : before
-    if (event._tag === "TurnFailed" && seen.isOurs && event.error.reason === sessionEvents.interrupted) {
-      return [seen, [Effect.succeedSome({ text: "", outcome: { _tag: "Interrupted" }, sequence, cursor })]]
+    if (event._tag === "TurnFailed" && seen.isOurs && event.error.reason === interrupted) {
+      return [seen, [Effect.succeedSome({ text: "", outcome: "Interrupted", sequence, cursor })]]
     }
     // A message that was dropped belongs to no turn
     if ((event._tag === "TurnFailed" && seen.isOurs) || (event._tag === "MessageDropped" && isOurs(event))) {
       const reason = { _tag: "TurnFailed" as const, failure: event.error }
-      return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
+      return [seen, [Effect.fail(new types.SessionError({ id, reason }))]]
     }
     if (event._tag === "TurnFailed" || event._tag === "MessageDropped") return [seen, [look]]
     if (event._tag !== "RunEvent") return [seen, []]
-    const { event: own } = event
-    if (own._tag === "ModelAnswered") return [{ ...seen, text: Message.text(own.message) }, []]
-    if (own._tag !== "RunFinished") return [seen, []]
-    const { outcome } = own
-    return [seen, [seen.isOurs ? Effect.succeedSome({ text: seen.text, outcome, sequence, cursor }) : look]]
+    const { event: inner } = event
+    if (inner._tag === "ModelAnswered") return [{ ...seen, text: Message.text(inner.message) }, []]
+    if (inner._tag !== "RunFinished") return [seen, []]
+    const base = { text: seen.text, sequence, cursor }
+    return [seen, [seen.isOurs ? Effect.succeedSome(runParts.ended(base, inner.outcome)) : look]]
   }
 
 const endOf = Effect.fnUntraced(function* (
   id: string,
-  after: number | string,
+  after: string,
   isOurs: (event: Entry["event"]) => boolean,
   look: Found = Effect.succeedNone
 ) {
-  const found = yield* events(id, { after }).pipe(
-    Stream.mapAccum(() => unseen, watch(id, isOurs, look)),
-    Stream.mapEffect((found) => found),
-    Stream.filter(Option.isSome),
-    Stream.runHead
-  )
-  // The events do not end
-  return yield* Effect.fromOption(Option.flatten(found)).pipe(
-    Effect.catch(() => Effect.die(new Error("the events of a session ended")))
-  )
+  const see = watch(id, isOurs, look)
+  let seen = unseen
+  let end = Option.none<Answer>()
+  yield* Stream.runForEachWhile(events(id, { after }), (entry) => {
+    const [next, [found]] = see(seen, entry)
+    seen = next
+    if (found === undefined) return Effect.succeed(true)
+    return Effect.map(found, (answer) => {
+      end = answer
+      return Option.isNone(answer)
+    })
+  })
+  return Option.isSome(end) ? end.value : yield* Effect.die(new Error("the events of a session ended"))
 })
 
 /** The answer for a message that waits until calls of another one are decided, `None` where it does not. */
@@ -991,14 +1113,14 @@ const waitingFor = Effect.fnUntraced(function* (id: string, messageId: string) {
   const { cursor, queue, requests, requestsOf: waitsBehind, sequence, status } = found.value
   const isWaiting = status === "waiting" && queue.includes(messageId)
   if (!isWaiting || !Arr.isReadonlyArrayNonEmpty(requests)) return Option.none<Answer>()
-  const waiting = Arr.map(requests, ({ shown: _, ...request }) => request)
-  const outcome = { _tag: "AwaitingApproval" as const, requests: waiting }
-  return Option.some<Answer>({ text: "", outcome, sequence, cursor, ...defined({ waitsBehind }) })
+  const end = { outcome: "AwaitingApproval" as const, requests: Arr.map(requests, withoutText) }
+  return Option.some<Answer>({ text: "", ...end, sequence, cursor, ...defined({ waitsBehind }) })
 })
 
 /**
  * The place of a turn: a `Receipt`, or any cursor of the session. With the id of a message it is the turn of this message, and otherwise
- * the first turn that begins after the cursor.
+ * the first turn that begins after the cursor. An {@link Answer} and a {@link State} do not compile: after the end of a turn there may be
+ * no other one, and a reader would wait for it without end. Where that is wanted, pass `{ cursor }`.
  *
  * @category models
  * @since 0.1.0
@@ -1014,6 +1136,8 @@ export interface TurnPlace {
   readonly isOfNewest?: boolean | undefined
   /** True for a turn that was stopped, as in the receipt of `interrupt`. */
   readonly isInterrupted?: boolean | undefined
+  /** Never there: an end of a turn is no place. */
+  readonly outcome?: undefined
 }
 
 /** True for the events from which on a turn is the one of a place. A turn that is held has taken no message. */
@@ -1033,7 +1157,7 @@ const isOf =
  * **Details**
  *
  * Where an earlier turn is under way, its events come first. The stream fails as `events` does, and not where the turn fails:
- * that is its last event. {@link await} returns the end alone.
+ * that is its last event. {@link await} returns the end alone, and {@link turnLive} has what models are writing, too.
  *
  * The receipt of a command that began no turn (`isOfNewest`) has the events of the turn that is under way or due, and none where none
  * is. The receipt of `interrupt` that stopped a turn has none: its event is the end.
@@ -1064,18 +1188,64 @@ const isOf =
  * @category combinators
  * @since 0.1.0
  */
-export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry, sessionTypes.SessionError, Session> =>
+export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry, types.SessionError, Session> =>
+  untilTurnEnds(id, receipt, (after) => events(id, { after }))
+
+/**
+ * The events of a turn, as {@link turnEvents} has them, and between them what models are writing, as {@link live} has it. The stream ends
+ * with the event that ends the turn. Use it for the response to one message, and {@link live} for a page that stays open.
+ *
+ * **Example** (Printing an answer while it is written)
+ *
+ * ```ts
+ * import { Effect, Layer, Stream } from "effect"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "You help customers." })
+ *
+ * const program = Effect.gen(function*() {
+ *   const receipt = yield* Session.send("chat/42", "Hello, I am Ada.")
+ *   return yield* Session.turnLive("chat/42", receipt).pipe(
+ *     Stream.runFold(() => "", (text, { event }) => event._tag === "AnswerDelta" ? text + event.delta : text)
+ *   )
+ * })
+ *
+ * const sessions = Session.layer([support]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!", chunkDelay: "50 millis" }]))
+ * )
+ * assert.strictEqual(await Effect.runPromise(Effect.provide(program, sessions)), "Welcome, Ada!")
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const turnLive = (
+  id: string,
+  receipt: TurnPlace,
+  options?: Omit<types.LiveOptions, "after">
+): Stream.Stream<LiveEntry, types.SessionError, Session> =>
+  untilTurnEnds(id, receipt, (after) => live(id, { ...options, after }))
+
+const untilTurnEnds = <A extends LiveEntry>(
+  id: string,
+  receipt: TurnPlace,
+  read: (after: string) => Stream.Stream<A, types.SessionError, Session>
+): Stream.Stream<A, types.SessionError, Session> =>
   Stream.unwrap(
     Effect.gen(function* () {
       if (receipt.isInterrupted === true) return Stream.empty
-      if (receipt.isOfNewest === true) return sessionRun.eventsOfNewest(yield* Session, id)
+      if (receipt.isOfNewest === true) return job.ofNewest(yield* Session, id, read)
       const look = lookFor(id, receipt)
       if (receipt.isWaiting === true && Option.isSome(yield* look)) return Stream.empty
       const see = watch(id, isOf(receipt), look)
-      return events(id, { after: receipt.cursor }).pipe(
+      return read(receipt.cursor).pipe(
         Stream.mapAccum(
           () => unseen,
-          (before, entry: Entry) => {
+          (before, entry: A) => {
             const [seen, ends] = see(before, entry)
             return [seen, [{ entry, ends }]] as const
           }
@@ -1099,11 +1269,11 @@ const lookFor = (id: string, { messageId }: TurnPlace): Found =>
 const untilEnd = Effect.fnUntraced(function* (
   id: string,
   receipt: TurnPlace
-): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  if (receipt.isOfNewest === true) return yield* sessionRun.endOf(yield* Session, id, receipt.cursor)
+): Effect.fn.Return<Answer, types.SessionError, Session> {
+  if (receipt.isOfNewest === true) return yield* job.endOf(yield* Session, id, receipt.cursor)
   if (receipt.isInterrupted === true) {
-    const { sequence } = yield* sessionTypes.checkAfter(id, receipt.cursor)
-    return { text: "", outcome: { _tag: "Interrupted" }, sequence, cursor: receipt.cursor }
+    const { sequence } = yield* types.checkAfter(id, receipt.cursor)
+    return { text: "", outcome: "Interrupted", sequence, cursor: receipt.cursor }
   }
   const look = lookFor(id, receipt)
   const waiting = receipt.isWaiting === true ? yield* look : Option.none()
@@ -1114,7 +1284,7 @@ const await_ = Effect.fn("Session.await")(untilEnd)
 
 export {
   /**
-   * Waits for the end of the turn of a receipt, however it ends, as {@link ask} does after it has sent its message. A turn that
+   * Waits for the end of the turn of a receipt, however it ends, as {@link turn} does after it has sent its message. A turn that
    * failed is an error with the reason `TurnFailed`.
    *
    * **Details**
@@ -1129,7 +1299,7 @@ export {
    * ```ts
    * import { Effect, Layer, Option, Schema } from "effect"
    * import { Tool, Toolkit } from "effect/ai"
-   * import { Agent, VersionedStore } from "effect-emissary"
+   * import { Agent, Run, VersionedStore } from "effect-emissary"
    * import { Session } from "effect-emissary/session"
    * import { ScriptedModel } from "effect-emissary/testing"
    * import assert from "node:assert"
@@ -1140,11 +1310,11 @@ export {
    * const cashier = Agent.make("cashier", { toolkit })
    *
    * const program = Effect.gen(function*() {
-   *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
-   *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+   *   const asked = yield* Session.turn("order/42", "Pay 5 euros")
+   *   assert.strictEqual(asked.outcome, "AwaitingApproval")
    *
    *   const { requests } = Option.getOrThrow(yield* Session.state("order/42"))
-   *   const decided = yield* Session.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
+   *   const decided = yield* Session.decide("order/42", requests.filter(Run.isApprovable).map(Run.approve))
    *   const { text } = yield* Session.await("order/42", decided)
    *   assert.strictEqual(text, "Paid.")
    * })
@@ -1164,7 +1334,11 @@ export {
 }
 
 /**
- * Sends a message and waits for the end of its turn.
+ * Sends a message and waits for the end of its turn, however it ends.
+ *
+ * **When to use**
+ *
+ * Use it where a turn may wait for approvals, or be stopped. Where only an answer will do, use {@link ask}.
  *
  * **Details**
  *
@@ -1175,20 +1349,124 @@ export {
  * It returns when calls wait for approval, also calls of another message, behind which this one waits: `AwaitingApproval` then has
  * their requests, and `waitsBehind` of {@link Answer} names the other message.
  *
- * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it
+ * It succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it
  * began) and `MaxSteps`, too. A turn that failed
  * is an error with the reason `TurnFailed`, also where it could not begin: then the message is held. While the store fails it
  * waits, for 90 seconds, because the session continues by itself.
+ *
+ * An example is at {@link await}.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const turn = Effect.fn("Session.turn")(function* (
+  id: string,
+  input: types.Input,
+  options?: types.SendOptions
+): Effect.fn.Return<Answer, types.SessionError, Session> {
+  return yield* untilEnd(id, yield* send(id, input, options))
+})
+
+const adviceFor = (answer: Answer): string => {
+  switch (answer.outcome) {
+    case "Completed":
+      return "Read the text."
+    case "MaxSteps":
+      return "Send a message, or call resume: it has a number of model calls of its own."
+    case "BudgetExceeded": {
+      const { limit, scope, unit, used } = answer
+      return scope === "session"
+        ? `The budget of the session is ${limit} ${unit}, and ${used} are used or reserved. Set a larger budget in the options of the layer.`
+        : `The budget of the turn is ${limit} ${unit}, and ${used} are used or reserved. Send a message: it has a budget of its own.`
+    }
+    case "AwaitingApproval":
+      return `Call decide with decisions about ${answer.requests.map(({ callId, name }) => `${JSON.stringify(callId)} (${name})`).join(", ")}, and await its receipt.`
+    case "Interrupted":
+      return "Send a message, or call resume."
+    case "InvalidOutput": {
+      const { issues } = answer
+      return `The answer had ${issues.length === 1 ? "1 problem" : `${issues.length} problems`} with the output schema.`
+    }
+    case "Stopped":
+      return `The provider stopped with ${JSON.stringify(answer.finishReason)}.`
+    case "LoopDetected":
+      return `The model called ${answer.tools.map((tool) => JSON.stringify(tool)).join(", ")} ${answer.times} times in a row with the same result. Send a message that helps it, or call resume.`
+  }
+}
+
+/**
+ * A turn ended, but not with an answer. `answer` has its outcome and its place in the log. Use {@link turn} where that is nothing
+ * unusual. Whatever prints or copies the error leaves out `answer`.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class TurnIncomplete extends Schema.TaggedError<TurnIncomplete>("effect-emissary/session/TurnIncomplete")(
+  "TurnIncomplete",
+  { id: Schema.String, answer: Answer }
+) {
+  // Decoding runs it too, and the fields pass through unchanged: content is hidden however the error was made
+  // @effect-diagnostics-next-line overriddenSchemaConstructor:off
+  constructor(fields: { readonly id: string; readonly answer: Answer }, options?: Schema.MakeOptions) {
+    super(fields, options)
+    hideContent(this, "answer")
+  }
+
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const { outcome } = this.answer
+    return `Turn of session ${quote(this.id)}: expected an answer, got the outcome ${outcome}. ${adviceFor(this.answer)}`
+  }
+}
+
+/**
+ * Sends a message, waits for the end of its turn as {@link turn} does, and returns the text of the answer. As `agent.ask`, it fails
+ * if the turn ends in another way: with `TurnIncomplete`, which has the outcome.
+ *
+ * **Example** (An answer, or the requests of a turn that waits)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+ * )
+ *
+ * const program = Effect.gen(function*() {
+ *   assert.strictEqual(yield* Session.ask("order/42", "Hello"), "How can I help?")
+ *
+ *   const error = yield* Effect.flip(Session.ask("order/42", "Pay 5 euros"))
+ *   assert(error._tag === "TurnIncomplete" && error.answer.outcome === "AwaitingApproval")
+ *   assert.deepStrictEqual(error.answer.requests.map(({ name }) => name), ["pay"])
+ * })
+ *
+ * const sessions = Session.layer([Agent.make("cashier", { toolkit })]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
+ *   Layer.provide(
+ *     ScriptedModel.layer([{ text: "How can I help?" }, { toolCalls: [{ name: "pay", params: { amount: 5 } }] }])
+ *   )
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
  *
  * @category combinators
  * @since 0.1.0
  */
 export const ask = Effect.fn("Session.ask")(function* (
   id: string,
-  input: sessionTypes.Input,
-  options?: sessionTypes.SendOptions
-): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  return yield* untilEnd(id, yield* send(id, input, options))
+  input: types.Input,
+  options?: types.SendOptions
+): Effect.fn.Return<string, types.SessionError | TurnIncomplete, Session> {
+  const answer = yield* untilEnd(id, yield* send(id, input, options))
+  return answer.outcome === "Completed" ? answer.text : yield* new TurnIncomplete({ id, answer })
 })
 
 const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
@@ -1220,7 +1498,7 @@ const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
  * ```ts
  * import { Effect, Layer, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
- * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Agent, Run, VersionedStore } from "effect-emissary"
  * import { Session } from "effect-emissary/session"
  * import { ScriptedModel } from "effect-emissary/testing"
  * import assert from "node:assert"
@@ -1235,7 +1513,7 @@ const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
  *   const asked = yield* Session.run(cashier, job)
  *   assert(asked.outcome === "AwaitingApproval")
  *
- *   yield* Session.decide(job.id, asked.requests.map((request) => ({ ...request, approved: true })))
+ *   yield* Session.decide(job.id, asked.requests.filter(Run.isApprovable).map(Run.approve))
  *   const paid = yield* Session.result(cashier, job.id)
  *   assert(paid.outcome === "Completed" && paid.output.paid === 5)
  *
@@ -1257,16 +1535,16 @@ const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
  * @since 0.1.0
  */
 export const run = Effect.fn("Session.run")(function* <A>(
-  agent: sessionRun.Typed<A>,
-  options: sessionRun.RunOptions
-): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
+  agent: job.Typed<A>,
+  options: job.RunOptions
+): Effect.fn.Return<job.RunResult<A>, types.SessionError, Session> {
   const { id, ifExists = "fail", input, ...sent } = options
   if (!isPolicy(ifExists)) {
     const problem = 'expected "fail" or "resume" or "restart" as ifExists, got another value'
-    return yield* new sessionTypes.SessionError({ id, reason: { _tag: "ArgumentInvalid", problem } })
+    return yield* new types.SessionError({ id, reason: { _tag: "ArgumentInvalid", problem } })
   }
-  const receipt = yield* send(id, input, { ...sent, ifExists, agent: sessionRun.nameOf(agent) })
-  return yield* sessionRun.resultOf(yield* Session, agent, id, sessionEvents.placeOf(receipt))
+  const receipt = yield* send(id, input, { ...sent, ifExists, agent: job.nameOf(agent) })
+  return yield* job.resultOf(yield* Session, agent, id, cursors.placeOf(receipt))
 })
 
 /**
@@ -1277,10 +1555,10 @@ export const run = Effect.fn("Session.run")(function* <A>(
  * @since 0.1.0
  */
 export const result = Effect.fn("Session.result")(function* <A>(
-  agent: sessionRun.Typed<A>,
+  agent: job.Typed<A>,
   id: string
-): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
-  return yield* sessionRun.resultOf(yield* Session, agent, id)
+): Effect.fn.Return<job.RunResult<A>, types.SessionError, Session> {
+  return yield* job.resultOf(yield* Session, agent, id)
 })
 
 /**
@@ -1307,11 +1585,10 @@ export const result = Effect.fn("Session.result")(function* <A>(
  * import assert from "node:assert"
  *
  * const bound = Effect.gen(function*() {
- *   const plan = yield* Plan.make(
- *     { name: "report" },
+ *   const plan = yield* Plan.make("report", [
  *     Step.make("research", { target: ({ task }) => Effect.succeed(`facts about ${task}`) }),
  *     Step.make("publish", { target: () => Step.pause("a colleague reads it first") })
- *   )
+ *   ])
  *   return yield* Plan.bind(plan)
  * })
  *
@@ -1325,9 +1602,7 @@ export const result = Effect.fn("Session.result")(function* <A>(
  *   assert.strictEqual(state.cursor, "publish")
  * })
  *
- * const sessions = Layer.unwrap(Effect.map(bound, (plan) => Session.layer([plan]))).pipe(
- *   Layer.provide(VersionedStore.layerMemory)
- * )
+ * const sessions = Session.layer([bound]).pipe(Layer.provide(VersionedStore.layerMemory))
  * await Effect.runPromise(Effect.provide(program, sessions))
  * ```
  *
@@ -1337,8 +1612,8 @@ export const result = Effect.fn("Session.result")(function* <A>(
 export const progress = Effect.fn("Session.progress")(function* <A, R>(
   plan: Bound<A, R>,
   id: string
-): Effect.fn.Return<Option.Option<PlanRun.State>, sessionTypes.SessionError | PlanError, Session> {
-  return yield* sessionProgress.progressOf(yield* Session, plan, id)
+): Effect.fn.Return<Option.Option<PlanRun.State>, types.SessionError | PlanError, Session> {
+  return yield* progressOf(yield* Session, plan, id)
 })
 
 /**
@@ -1365,7 +1640,7 @@ export const progress = Effect.fn("Session.progress")(function* <A, R>(
  *
  * const bound = Effect.gen(function*() {
  *   const step = Step.make("research", { target: ({ task }) => Effect.succeed(`facts about ${task}`), writes: "facts" })
- *   return yield* Plan.bind(yield* Plan.make({ name: "report" }, step))
+ *   return yield* Plan.bind(yield* Plan.make("report", [step]))
  * })
  *
  * const program = Effect.gen(function*() {
@@ -1378,9 +1653,7 @@ export const progress = Effect.fn("Session.progress")(function* <A, R>(
  *   assert.deepStrictEqual(yield* Session.pruneAll(), [])
  * })
  *
- * const sessions = Layer.unwrap(Effect.map(bound, (plan) => Session.layer([plan]))).pipe(
- *   Layer.provide(VersionedStore.layerMemory)
- * )
+ * const sessions = Session.layer([bound]).pipe(Layer.provide(VersionedStore.layerMemory))
  * await Effect.runPromise(Effect.provide(program, sessions))
  * ```
  *
@@ -1388,8 +1661,8 @@ export const progress = Effect.fn("Session.progress")(function* <A, R>(
  * @since 0.1.0
  */
 export const pruneAll = Effect.fn("Session.pruneAll")(function* (
-  options: Pick<sessionTypes.SharedOptions, "kind"> = {}
-): Effect.fn.Return<PrunedPage["removed"], sessionTypes.SessionError, Session> {
+  options: Pick<types.SharedOptions, "kind"> = {}
+): Effect.fn.Return<PrunedPage["removed"], types.SessionError, Session> {
   const removed: Array<PrunedPage["removed"][number]> = []
   let after: Option.Option<string> = Option.some("")
   while (Option.isSome(after)) {
@@ -1419,18 +1692,16 @@ export const pruneAll = Effect.fn("Session.pruneAll")(function* (
  *
  * const shout = Effect.gen(function*() {
  *   const step = Step.make("shout", { target: ({ task }) => Effect.succeed(`${task}!`) })
- *   return yield* Plan.bind(yield* Plan.make({ name: "shout" }, step))
+ *   return yield* Plan.bind(yield* Plan.make("shout", [step]))
  * })
  *
  * const program = Effect.gen(function*() {
  *   const items = ["one", "two", "three"].map((input) => ({ id: `shout/${input}`, input, messageId: "1" }))
  *   const answers = yield* Session.askMany(items, { concurrency: 2 })
- *   return answers.map((answer) => Result.isSuccess(answer) ? answer.success.text : answer.failure.message)
+ *   return answers.map((answer) => Result.isSuccess(answer) ? answer.success : answer.failure.message)
  * })
  *
- * const sessions = Layer.unwrap(Effect.map(shout, (plan) => Session.layer([plan]))).pipe(
- *   Layer.provide(VersionedStore.layerMemory)
- * )
+ * const sessions = Session.layer([shout]).pipe(Layer.provide(VersionedStore.layerMemory))
  * assert.deepStrictEqual(await Effect.runPromise(Effect.provide(program, sessions)), ["one!", "two!", "three!"])
  * ```
  *
@@ -1438,9 +1709,15 @@ export const pruneAll = Effect.fn("Session.pruneAll")(function* (
  * @since 0.1.0
  */
 export const askMany = (
-  items: Iterable<{ readonly id: string; readonly input: sessionTypes.Input } & sessionTypes.SendOptions>,
-  options?: { readonly concurrency?: number | undefined }
-): Effect.Effect<ReadonlyArray<EffectResult.Result<Answer, sessionTypes.SessionError>>, never, Session> =>
-  Effect.forEach(items, ({ id, input, ...send }) => Effect.result(ask(id, input, send)), {
-    concurrency: options?.concurrency ?? 16
-  })
+  items: Iterable<{ readonly id: string; readonly input: types.Input } & types.SendOptions>,
+  options: { readonly concurrency?: number | undefined } = {}
+): Effect.Effect<ReadonlyArray<EffectResult.Result<string, types.SessionError | TurnIncomplete>>, never, Session> => {
+  const problem = callOptions.problemOf({ concurrency: callOptions.wholeFrom(1) }, options)
+  const reason = problem === undefined ? undefined : ({ _tag: "ArgumentInvalid", problem } as const)
+  return Effect.forEach(
+    items,
+    ({ id, input, ...send }) =>
+      Effect.result(reason === undefined ? ask(id, input, send) : Effect.fail(new types.SessionError({ id, reason }))),
+    { concurrency: reason === undefined ? (options.concurrency ?? 16) : 1 }
+  )
+}

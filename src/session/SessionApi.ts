@@ -33,19 +33,20 @@
 
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
-import * as Run from "../agent/Run.ts"
+import type * as Run from "../agent/Run.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as Message from "../conversation/Message.ts"
-import * as runParts from "../run/internal/runParts.ts"
-import * as sessionDefinitions from "./internal/sessionDefinitions.ts"
-import * as sessionDetails from "./internal/sessionDetails.ts"
-import * as sessionEvents from "./internal/sessionEvents.ts"
-import * as sessionMessage from "./internal/sessionMessage.ts"
-import * as sessionTypes from "./internal/sessionTypes.ts"
-import * as sessionUses from "./internal/sessionUses.ts"
+import * as runRequests from "../run/internal/runRequests.ts"
+import * as storedDefinitions from "./internal/storedDefinitions.ts"
+import * as details from "./internal/details.ts"
+import * as cursors from "./internal/cursors.ts"
+import * as events from "./internal/events.ts"
+import * as incoming from "./internal/incoming.ts"
+import * as liveReaders from "./internal/liveReaders.ts"
+import * as types from "./internal/types.ts"
+import * as sharedUses from "./internal/sharedUses.ts"
 import * as stepWrites from "./internal/stepWrites.ts"
 
 export {
@@ -63,7 +64,7 @@ export {
    * @since 0.1.0
    */
   type Fields
-} from "./internal/sessionTypes.ts"
+} from "./internal/types.ts"
 
 /**
  * An operation of the kind `K`: the arguments of its function (after the id of the session), its payload and its success.
@@ -89,7 +90,7 @@ export interface Operation<
   /** The arguments of a call with this payload. */
   readonly argumentsOf: (payload: Payload) => Args
   /** Fields that have `expected` among their annotations are checked before a call. */
-  readonly payload: sessionTypes.Struct<Payload>
+  readonly payload: types.Struct<Payload>
   readonly success: Schema.Codec<Success, unknown>
   /** The id of the session whose process answers. Operations on the store have one, too: it spreads their calls over a fleet. */
   readonly at: (id: string, payload: Payload) => string
@@ -101,10 +102,10 @@ export interface Operation<
   readonly check: (
     id: string,
     payload: Payload,
-    state: Effect.Effect<Option.Option<sessionTypes.State>, sessionTypes.SessionError>
-  ) => Effect.Effect<void, sessionTypes.SessionError>
+    state: Effect.Effect<Option.Option<types.State>, types.SessionError>
+  ) => Effect.Effect<void, types.SessionError>
   /** Completes a payload that leaves the process, so that it can be sent twice. Refuses what the session would refuse. */
-  readonly prepare: (id: string, payload: Payload) => Effect.Effect<Payload, sessionTypes.SessionError>
+  readonly prepare: (id: string, payload: Payload) => Effect.Effect<Payload, types.SessionError>
   /**
    * The payload with which a stream continues after a value, `undefined` for a value that came before. A stream without `next` begins
    * anew.
@@ -130,7 +131,7 @@ const row =
   <Args extends ReadonlyArray<unknown>, P, A>(options: Row<Args, P, A>): Operation<K, About, Args, P, A> => ({
     kind,
     about,
-    id: sessionTypes.Text,
+    id: types.Text,
     waits: true,
     isKept: kind === "command",
     at: (id) => id,
@@ -157,9 +158,9 @@ export interface Nothing {}
  * @category models
  * @since 0.1.0
  */
-export interface Send extends sessionTypes.SendOptions {
+export interface Send extends types.SendOptions {
   /** The message of the user. */
-  readonly input: sessionTypes.Input
+  readonly input: types.Input
 }
 
 /**
@@ -180,7 +181,7 @@ export interface Withdraw {
  * @since 0.1.0
  */
 export interface Decide {
-  /** Requests of the state, with `approved` added. */
+  /** Decisions about requests of the state. */
   readonly decisions: ReadonlyArray<Run.Decision>
 }
 
@@ -199,68 +200,61 @@ export interface Read {
 const named = <A>(schema: Schema.Codec<A, unknown>): Schema.Codec<A, unknown> => schema
 
 const nothing = {
-  payload: sessionTypes.struct<Nothing>()({}),
+  payload: types.struct<Nothing>()({}),
   payloadOf: (): Nothing => ({}),
   argumentsOf: (): [] => []
 }
 
 /** Options are the payload. */
-const required = <O>(payload: sessionTypes.Struct<O>) => ({
+const required = <O>(payload: types.Struct<O>) => ({
   payload,
   payloadOf: (options: O): O => options,
   argumentsOf: (options: O): [options: O] => [options]
 })
 
-const optional = <O extends object>(payload: sessionTypes.Struct<O>) => ({
+const optional = <O extends object>(payload: types.Struct<O>) => ({
   ...required(payload),
   payloadOf: (options?: O): O | {} => ({ ...options })
 })
 
-const refusing = <A>(id: string, effect: Effect.Effect<A, sessionTypes.Reason>) =>
-  Effect.mapError(effect, (reason) => new sessionTypes.SessionError({ id, reason }))
+const refusing = <A>(id: string, effect: Effect.Effect<A, types.Reason>) =>
+  Effect.mapError(effect, (reason) => new types.SessionError({ id, reason }))
 
 /** The content of a message, and of the input of a plan the parts that can be written. */
 const readInput = (messageId: string, { input, ...options }: Omit<Send, "messageId">) =>
-  Effect.map(sessionMessage.read(messageId, input, options), (parts) =>
-    parts.plan === undefined ? input : sessionMessage.inputOf(parts)
+  Effect.map(incoming.read(messageId, input, options), (parts) =>
+    parts.plan === undefined ? input : incoming.inputOf(parts)
   )
 
 const prepareSend = Effect.fnUntraced(function* (payload: Send) {
   const messageId = payload.messageId ?? (yield* yield* Message.MessageId)
   const input = yield* readInput(messageId, payload)
-  yield* sessionDetails.check(payload)
-  if (payload.definition !== undefined) yield* sessionDefinitions.check(payload.definition)
+  yield* details.check(payload)
+  if (payload.definition !== undefined) yield* storedDefinitions.check(payload.definition)
   return { ...payload, messageId, input }
 })
 
 /** A message without content of its own has the content of the edited message. */
-const prepareEdit = Effect.fnUntraced(function* (payload: sessionTypes.EditOptions) {
+const prepareEdit = Effect.fnUntraced(function* (payload: types.EditOptions) {
   const newMessageId = payload.newMessageId ?? (yield* yield* Message.MessageId)
   const { context, input = "again", model } = payload
   const checked = yield* readInput(newMessageId, { context, input, model })
   return { ...payload, newMessageId, ...(payload.input !== undefined && { input: checked }) }
 })
 
-const checkPlace = (
-  id: string,
-  { after, at = after }: sessionTypes.EventsOptions & Partial<sessionTypes.ForkOptions>
-) => sessionTypes.checkAfter(id, at)
+const checkPlace = (id: string, { after, at = after }: types.EventsOptions & Partial<types.ForkOptions>) =>
+  types.checkAfter(id, at)
 
-const isDecision = Schema.is(runParts.Decision)
-
-/** An error about a value that is no decision names the calls that wait. */
+/** An error about a value that is no decision names the requests that wait. */
 const checkDecisions: Operation<"command", "session", [], Decide, never>["check"] = (id, { decisions }, state) => {
-  const all: ReadonlyArray<unknown> = Array.isArray(decisions) ? decisions : [decisions]
-  const wrong = all.find((decision) => !isDecision(decision))
-  if (Array.isArray(decisions) && all.every(isDecision)) return Effect.void
-  const callId = Predicate.hasProperty(wrong, "callId") && Predicate.isString(wrong.callId) ? wrong.callId : ""
+  const wrong = Array.isArray(decisions)
+    ? runRequests.listDecisions(decisions).find((decision) => !runRequests.isWellFormed(decision))
+    : runRequests.noDecision
+  if (wrong === undefined) return Effect.void
   return Effect.flatMap(Effect.orElseSucceed(state, Option.none), (found) => {
-    const pending = Option.match(found, {
-      onNone: () => [],
-      onSome: ({ requests }) => requests.map(({ callId }) => callId)
-    })
-    const error = new Run.InvalidDecision({ callId, problem: "malformed", pending })
-    return new sessionTypes.SessionError({ id, reason: { _tag: "InvalidDecision", error } })
+    const requests = Option.match(found, { onNone: () => [], onSome: ({ requests }) => requests })
+    const error = runRequests.invalid(wrong, { problem: "malformed" }, requests)
+    return new types.SessionError({ id, reason: { _tag: "InvalidDecision", error } })
   })
 }
 
@@ -272,60 +266,67 @@ const checkDecisions: Operation<"command", "session", [], Decide, never>["check"
  */
 export const operations = {
   send: command({
-    payloadOf: (input: sessionTypes.Input, options?: sessionTypes.SendOptions) => ({ ...options, input }),
-    argumentsOf: ({ input, ...options }): [sessionTypes.Input, sessionTypes.SendOptions] => [input, options],
-    payload: sessionTypes.struct<Send>()({ ...sessionTypes.SendOptions.fields, input: sessionTypes.Input }),
-    success: named<sessionTypes.MessageReceipt>(sessionTypes.MessageReceiptSchema),
-    id: sessionTypes.NewId,
+    payloadOf: (input: types.Input, options?: types.SendOptions) => ({ ...options, input }),
+    argumentsOf: ({ input, ...options }): [types.Input, types.SendOptions] => [input, options],
+    payload: types.struct<Send>()({ ...types.SendOptions.fields, input: types.Input }),
+    success: named<types.MessageReceipt>(types.MessageReceiptSchema),
+    id: types.NewId,
     prepare: (id, payload) => refusing(id, prepareSend(payload))
   }),
   edit: command({
-    ...required(sessionTypes.EditOptions),
-    success: named<sessionTypes.MessageReceipt>(sessionTypes.MessageReceiptSchema),
+    ...required(types.EditOptions),
+    success: named<types.MessageReceipt>(types.MessageReceiptSchema),
     prepare: (id, payload) => refusing(id, prepareEdit(payload))
   }),
   withdraw: command({
     payloadOf: (messageId: string) => ({ messageId }),
     argumentsOf: ({ messageId }): [string] => [messageId],
-    payload: sessionTypes.struct<Withdraw>()({ messageId: sessionTypes.Text }),
+    payload: types.struct<Withdraw>()({ messageId: types.Text }),
     success: Schema.Boolean
   }),
   fork: command({
-    ...required(sessionTypes.ForkOptions),
-    success: named<sessionTypes.Receipt>(sessionTypes.ReceiptSchema),
+    ...required(types.ForkOptions),
+    success: named<types.Receipt>(types.ReceiptSchema),
     at: (_, { to }) => to,
     check: checkPlace
   }),
   decide: command({
     payloadOf: (decisions: ReadonlyArray<Run.Decision>) => ({ decisions }),
     argumentsOf: ({ decisions }): [ReadonlyArray<Run.Decision>] => [decisions],
-    payload: sessionTypes.struct<Decide>()({ decisions: Schema.Array(runParts.Decision) }),
-    success: named<sessionTypes.Receipt>(sessionTypes.ReceiptSchema),
+    payload: types.struct<Decide>()({ decisions: Schema.Array(runRequests.Decision) }),
+    success: named<types.Receipt>(types.ReceiptSchema),
     check: checkDecisions
   }),
-  resume: command({ ...nothing, success: named<sessionTypes.Receipt>(sessionTypes.ReceiptSchema) }),
+  resume: command({ ...nothing, success: named<types.Receipt>(types.ReceiptSchema) }),
   interrupt: command({
     ...nothing,
-    success: named<sessionTypes.Receipt>(sessionTypes.ReceiptSchema),
+    success: named<types.Receipt>(types.ReceiptSchema),
     waits: false,
     isKept: false
   }),
   update: command({
-    ...required(sessionTypes.Details),
-    success: named<sessionTypes.Receipt>(sessionTypes.ReceiptSchema),
-    prepare: (id, payload) => refusing(id, sessionDetails.check(payload))
+    ...required(types.Details),
+    success: named<types.Receipt>(types.ReceiptSchema),
+    prepare: (id, payload) => refusing(id, details.check(payload))
   }),
   remove: command({ ...nothing, success: Schema.Boolean, isKept: false }),
   events: stream({
-    ...optional(sessionTypes.EventsOptions),
-    success: named<sessionEvents.Entry>(sessionEvents.EntrySchema),
+    ...optional(types.EventsOptions),
+    success: named<events.Entry>(events.EntrySchema),
     check: checkPlace,
-    next: ({ after = 0 }, { cursor, sequence }) =>
-      sequence <= (sessionEvents.readAfter(after)?.sequence ?? 0) ? undefined : { after: cursor }
+    next: ({ after }, { cursor, sequence }) =>
+      sequence <= (cursors.readAfter(after)?.sequence ?? 0) ? undefined : { after: cursor }
   }),
-  state: query({ ...nothing, success: Schema.OptionFromNullOr(named<sessionTypes.State>(sessionTypes.StateSchema)) }),
+  live: stream({
+    ...optional(types.LiveOptions),
+    success: named<events.LiveEntry>(events.LiveEntrySchema),
+    check: checkPlace,
+    next: ({ after, ...rest }, entry) =>
+      liveReaders.placeAfter(cursors.readAfter(after) ?? cursors.start, entry) && { ...rest, after: entry.cursor }
+  }),
+  state: query({ ...nothing, success: Schema.OptionFromNullOr(named<types.State>(types.StateSchema)) }),
   history: query({
-    ...optional(sessionTypes.HistoryOptions),
+    ...optional(types.HistoryOptions),
     success: Conversation.Conversation
   }),
   read: row(
@@ -334,7 +335,7 @@ export const operations = {
   )({
     payloadOf: (key: string) => ({ key }),
     argumentsOf: ({ key }): [string] => [key],
-    payload: sessionTypes.struct<Read>()({ key: sessionTypes.Text }),
+    payload: types.struct<Read>()({ key: types.Text }),
     success: Schema.OptionFromNullOr(named<stepWrites.Written>(stepWrites.WrittenSchema)),
     at: (_, { key }) => key
   }),
@@ -342,31 +343,31 @@ export const operations = {
     "query",
     "store"
   )({
-    ...optional(sessionTypes.ListOptions),
-    success: named<sessionTypes.Page>(sessionTypes.PageSchema),
+    ...optional(types.ListOptions),
+    success: named<types.Page>(types.PageSchema),
     at: (_, { prefix = "" }) => prefix
   }),
   listChanges: row(
     "stream",
     "store"
   )({
-    ...optional(sessionTypes.ListChangesOptions),
-    success: named<sessionTypes.ListChange>(sessionTypes.ListChangeSchema),
+    ...optional(types.ListChangesOptions),
+    success: named<types.ListChange>(types.ListChangeSchema),
     at: (_, { prefix = "" }) => prefix
   }),
   shared: row(
     "query",
     "store"
   )({
-    ...optional(sessionTypes.SharedOptions),
-    success: named<sessionUses.SharedPage>(sessionUses.SharedPageSchema)
+    ...optional(types.SharedOptions),
+    success: named<sharedUses.SharedPage>(sharedUses.SharedPageSchema)
   }),
   prune: row(
     "command",
     "store"
   )({
-    ...optional(sessionTypes.SharedOptions),
-    success: named<sessionUses.PrunedPage>(sessionUses.PrunedPageSchema),
+    ...optional(types.SharedOptions),
+    success: named<sharedUses.PrunedPage>(sharedUses.PrunedPageSchema),
     isKept: false
   })
 }
@@ -377,7 +378,7 @@ export const operations = {
  * @category errors
  * @since 0.1.0
  */
-export const error = sessionTypes.SessionError
+export const error = types.SessionError
 
 /**
  * The function of an operation. With `R` it finds the service itself.
@@ -389,9 +390,7 @@ export type Call<O, R = never> =
   O extends Operation<infer K, infer About, infer Args, infer _, infer A>
     ? (
         ...args: About extends "session" ? [id: string, ...args: Args] : Args
-      ) => K extends "stream"
-        ? Stream.Stream<A, sessionTypes.SessionError, R>
-        : Effect.Effect<A, sessionTypes.SessionError, R>
+      ) => K extends "stream" ? Stream.Stream<A, types.SessionError, R> : Effect.Effect<A, types.SessionError, R>
     : never
 
 /**

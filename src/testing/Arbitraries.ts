@@ -8,6 +8,7 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import * as AgentDefinition from "../agent/AgentDefinition.ts"
 import * as agentData from "../agent/internal/agentData.ts"
 import { toolNameProblem } from "../payload/internal/base.ts"
@@ -386,6 +387,11 @@ const AgentShape = Schema.Struct({
   maxSteps: Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("unlimited")]),
   output: optionalKey(Schema.Struct({ schema: PropertiesSchema, strategy: agentData.OutputStrategy })),
   reasoning: optionalKey(agentData.ReasoningLevel),
+  retry: agentData.AgentDefinition.fields.retry,
+  timeouts: agentData.AgentDefinition.fields.timeouts,
+  toolChoice: optionalKey(Schema.Literals(["auto", "none", "required"])),
+  concurrency: agentData.AgentDefinition.fields.concurrency,
+  repeatedCalls: agentData.AgentDefinition.fields.repeatedCalls,
   perRun: optionalKey(
     Schema.Union([Schema.Tuple([Schema.Literals(["instructions", "model"])]), Schema.Tuple([Schema.Literal("tools")])])
   )
@@ -420,7 +426,10 @@ export interface DefinitionOptions {
 const isInVersion1 = (schema: typeof LeafSchema.Type): boolean =>
   schema.type !== "null" && !("minLength" in schema) && !("minimum" in schema)
 
-const toVersion1 = ({ output, perRun: _, ...rest }: DefinitionShape): DefinitionShape => ({
+const toVersion1 = (shape: DefinitionShape): DefinitionShape =>
+  ofVersion1(Struct.omit(shape, ["concurrency", "perRun", "repeatedCalls", "retry", "timeouts", "toolChoice"]))
+
+const ofVersion1 = ({ output, ...rest }: DefinitionShape): DefinitionShape => ({
   ...rest,
   model: rest.model ?? "openai/gpt-5.2",
   ...defined({

@@ -614,7 +614,7 @@ const makeTools = (timeout: Duration.Input) =>
       probe.running -= 1
     })
 
-    const hold = Effect.suspend(() => {
+    const hang = Effect.suspend(() => {
       probe.held += 1
       return Deferred.succeed(started, undefined)
     }).pipe(
@@ -641,8 +641,8 @@ const makeTools = (timeout: Duration.Input) =>
       conformance_fail: () =>
         Effect.andThen(executed("fail"), ToolFailure.ToolFailure.error("no such thing", { type: "not_found" })),
       conformance_boom: () => Effect.andThen(executed("boom"), Effect.die("boom")),
-      conformance_hang: () => hold,
-      conformance_wait: () => hold,
+      conformance_hang: () => hang,
+      conformance_wait: () => hang,
       conformance_defaults: (args) =>
         Effect.sync(() => {
           probe.checked += 1
@@ -769,7 +769,7 @@ const toolRules: ReadonlyArray<ToolRule> = [
     })
   },
   {
-    name: "each call is executed once, also one that fails",
+    name: "each call is executed once, also a call that fails",
     check: Effect.fnUntraced(function* (input) {
       const results = yield* runCalls(input, [
         ["echo", { n: 1, turns: 2 }],
@@ -862,7 +862,7 @@ const toolRules: ReadonlyArray<ToolRule> = [
     })
   },
   {
-    name: "arguments that do not fit reach no handler, and those that do arrive as they were checked",
+    name: "arguments that do not fit reach no handler, and arguments that fit arrive as they were checked",
     check: Effect.fnUntraced(function* (input) {
       const wrong = yield* prepareCall(input.bound, "0", "defaults", { list: "no", size: "large" })
       const found = Result.isFailure(wrong) ? wrong.failure.type : "success"

@@ -440,7 +440,7 @@ const canonicalChoice = ({ toolChoice, tools }: Request): Schema.Json => {
   return [typeof toolChoice === "object" ? { ...toolChoice } : toolChoice, names]
 }
 
-const Place = Schema.Struct({ city: Schema.String, days: Schema.optionalKey(Schema.Int) })
+const Trip = Schema.Struct({ city: Schema.String, days: Schema.optionalKey(Schema.Int) })
 
 const propertiesOf = (schema: unknown): ReadonlyArray<string> =>
   isObject(schema) && isObject(schema["properties"]) ? Object.keys(schema["properties"]).toSorted() : []
@@ -462,7 +462,7 @@ const rules: ReadonlyArray<Rule> = [
     })
   },
   {
-    name: "a streamed answer becomes the same message as a whole one, with equal metadata",
+    name: "a streamed answer becomes the same message as a whole answer, with equal metadata",
     ways: ["streamed"],
     replies: [answer(everything)],
     use: Effect.fnUntraced(function* ({ layer }) {
@@ -557,7 +557,7 @@ const rules: ReadonlyArray<Rule> = [
     use: Effect.fnUntraced(function* () {
       const { value } = yield* LanguageModel.generateObject({
         prompt: question,
-        schema: Place,
+        schema: Trip,
         objectName: "place"
       })
       yield* expectEqual("the value", { city: "Rome", days: 3 }, value)

@@ -291,7 +291,7 @@ const explain = Reason.match({
     `the script has ${counted(turns, "turn")} and all are used, but the model was called again ` +
     `(newest message: ${lastRole} ${JSON.stringify(lastText)}). Add a turn, or find out why the program did not stop.`,
   RequestMismatch: ({ differences, turn }) =>
-    `the request of turn ${turn} is not the expected one:\n  ` +
+    `the request of turn ${turn} differs from the expected request:\n  ` +
     differences.map(({ expected, found, what }) => `${what}: expected ${expected}, found ${found}`).join("\n  "),
   ScriptIncomplete: ({ turns, used }) =>
     `the script has ${counted(turns, "turn")}, but the model was called only ${counted(used, "time")}`

@@ -60,6 +60,7 @@ import type { HttpPlatform } from "effect/http/HttpPlatform"
 import * as HttpRouter from "effect/http/HttpRouter"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as callOptions from "../payload/internal/options.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
 import type * as Limits from "../payload/Limits.ts"
@@ -852,7 +853,10 @@ const fromHttpError = (error: HttpClientError.HttpClientError): FailedCall => {
 const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, url }: ClientOptions) {
   const endpoint = yield* resolveEndpoint(url)
   yield* checkToken(token, "token")
-  const beyond = Duration.max(Duration.zero, Duration.fromInputUnsafe(margin ?? toolCall.defaultMargin))
+  if (margin !== undefined && !callOptions.time.fits(margin)) {
+    return yield* invalidOption("margin", `must be ${callOptions.time.expected}`)
+  }
+  const beyond = Duration.fromInputUnsafe(margin ?? toolCall.defaultMargin)
   const http = HttpClient.withScope(yield* HttpClient.HttpClient)
   const reading = { what: "answer of the tool server", limits, onExcessProperty: "ignore" } as const
   const decodeRefusal = Json.decodeJson(remoteProtocol.Refusal, reading)

@@ -13,7 +13,8 @@ import * as Tool from "effect/ai/Tool"
 import type { JsonObject } from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
-import * as compareSchemas from "../payload/internal/compareSchemas.ts"
+import { ClientSide } from "./internal/clientSide.ts"
+import * as compareSchemas from "./internal/compareSchemas.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
 import { truncateText } from "../payload/internal/base.ts"
 import { IsCheckedAgain } from "../payload/internal/limits.ts"
@@ -33,7 +34,8 @@ import * as ToolSettings from "./ToolSettings.ts"
  *
  * `approval`: a call needs an approval before it is executed never, depending on
  * its arguments, which only the code of the tool can decide (`"dynamic"`), or
- * always. `annotations` are the hints of a tool that were set explicitly; an
+ * always. `client`: a front end makes the call (`"call"`), or a person answers it (`"question"`), see `ClientTool`;
+ * absent for a tool that has code. `annotations` are the hints of a tool that were set explicitly; an
  * absent key means the default of `effect/ai`.
  *
  * @category models
@@ -47,13 +49,15 @@ export const ToolContract = Schema.Struct({
   failure: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   timeout: Schema.Duration,
   approval: Schema.Literals(["never", "dynamic", "always"]),
+  client: Schema.optionalKey(Schema.Literals(["call", "question"])),
   annotations: Schema.Struct({
     title: Schema.optionalKey(Schema.String),
     readonly: Schema.optionalKey(Schema.Boolean),
     destructive: Schema.optionalKey(Schema.Boolean),
     idempotent: Schema.optionalKey(Schema.Boolean),
     openWorld: Schema.optionalKey(Schema.Boolean),
-    strict: Schema.optionalKey(Schema.Boolean)
+    strict: Schema.optionalKey(Schema.Boolean),
+    polls: Schema.optionalKey(Schema.Boolean)
   }),
   digest: Schema.String
 })
@@ -130,6 +134,8 @@ export const make = (options: {
   readonly timeout?: Duration.Input | undefined
   /** The calls that a person has to approve; default `"never"`. */
   readonly approval?: ToolContract["approval"] | undefined
+  /** The front end makes the call, or a person answers it; default: neither, the tool has code. */
+  readonly client?: ToolContract["client"] | undefined
   /** Hints of the tool, such as `readonly` and `idempotent`; none by default. */
   readonly annotations?: ToolContract["annotations"] | undefined
 }): Effect.Effect<ToolContract, ToolContractError> =>
@@ -137,10 +143,10 @@ export const make = (options: {
     const { name, parameters } = options
     const refuse = (part: ToolContractError["part"], problem: string) =>
       Effect.fail(new ToolContractError({ tool: name, part, path: "", problem }))
-    if (name.trim() === "") return refuse("name", "expected a name, got an empty one. Name the tool.")
+    if (name.trim() === "") return refuse("name", "expected a name, got an empty text. Name the tool.")
     if (/\p{Surrogate}/u.test(name)) return refuse("name", "expected well-formed Unicode, found a lone surrogate")
     if (inheritedNames.has(name)) {
-      return refuse("name", "every JavaScript object has a member of that name; choose another one")
+      return refuse("name", "every JavaScript object has a member of that name; choose another name")
     }
     const timeout = Option.getOrUndefined(Duration.fromInput(options.timeout ?? defaultTimeout))
     if (timeout === undefined || !Duration.isPositive(timeout)) {
@@ -153,6 +159,7 @@ export const make = (options: {
       ...defined({ success: options.success, failure: options.failure }),
       timeout,
       approval: options.approval ?? "never",
+      ...defined({ client: options.client }),
       annotations: options.annotations ?? {}
     }
     return Effect.catch(Effect.fromResult(contractDigest.withDigestOf(options, contract)), (error) =>
@@ -168,7 +175,7 @@ export const make = (options: {
  *
  * It is the digest of the canonical JSON of `name`, `parameters`, `success` and
  * `failure` where they are present, `timeout` in milliseconds (or `"infinity"`),
- * `approval` and `annotations`. Fails with a `PayloadError` on text without a
+ * `approval`, `client` where it is present, and `annotations`. Fails with a `PayloadError` on text without a
  * canonical form (lone surrogates).
  *
  * **Gotchas**
@@ -260,7 +267,7 @@ export interface Change extends Schema.Schema.Type<typeof Change> {}
  * - `success` and `failure` may only narrow: a result of the new tool fits the older schema.
  * - `readonly` and `idempotent` may be gained and not lost, `destructive` and `openWorld` lost and not gained. `strict` may
  *   not be gained.
- * - The name may not change. Timeout and approval may.
+ * - The name and `client` may not change. Timeout and approval may.
  * - A changed description breaks nothing. It is reported, because a model selects tools by it; see {@link descriptionDigest}.
  *   Inside schemas `title`, `description` and `examples` do not count.
  *
@@ -300,6 +307,7 @@ export const compare = (
   ...schemaChanges("parameters", was.parameters, now.parameters, "wider"),
   ...schemaChanges("success", was.success, now.success, "narrower"),
   ...schemaChanges("failure", was.failure, now.failure, "narrower"),
+  ...(was.client === now.client ? [] : [changeOf("/client", was.client, now.client, true)]),
   ...(was.approval === now.approval ? [] : [changeOf("/approval", was.approval, now.approval, false)]),
   ...hints.flatMap(([name, absent, safer]) => {
     const [left, right] = [was.annotations[name] ?? absent, now.annotations[name] ?? absent]
@@ -390,6 +398,7 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
     )
   const parameters = yield* schema("parameters", parametersOf(tool))
   const success = yield* schema("success", resultOf(tool.successSchema, `success of ${tool.name}`))
+  const client = Context.get(tool.annotations, ClientSide)
   const failure = yield* schema("failure", resultOf(tool.failureSchema, `failure of ${tool.name}`))
   return yield* make({
     name: tool.name,
@@ -398,7 +407,9 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
     success,
     failure,
     timeout: Context.getOrUndefined(tool.annotations, ToolSettings.Timeout),
-    approval: approvalOf(tool),
+    // A request to the front end is its approval
+    approval: client === undefined ? approvalOf(tool) : "never",
+    client,
     annotations: annotationsOf(tool)
   })
 })
@@ -434,6 +445,7 @@ const annotationsOf = ({ annotations }: Tool.Any): ToolContract["annotations"] =
     destructive: read(Tool.Destructive),
     idempotent: read(Tool.Idempotent),
     openWorld: read(Tool.OpenWorld),
-    strict: read(Tool.Strict)
+    strict: read(Tool.Strict),
+    polls: read(ToolSettings.Polls)
   })
 }

@@ -110,7 +110,7 @@ export class ToolResolver extends Context.Service<
  * only where the contract carries them. The words for the model come from the contract. Of two approvals the stricter
  * one counts, of two timeouts the shorter one. Annotations come from the tool here. Arguments have to fit the
  * parameters of the tool here, then the parameters of the contract. Services that tools name as `dependencies` are
- * requirements of the layer.
+ * requirements of the layer. A client-side tool needs no code, so its contract binds without a tool here.
  *
  * **Example** (Binding a contract)
  *
@@ -220,7 +220,7 @@ export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => 
     const log = logs()
     return ToolResolver.of({
       resolve: (contract) => {
-        const isRaised = contract.approval === "never" && needsApproval(contract)
+        const isRaised = contract.client === undefined && contract.approval === "never" && needsApproval(contract)
         // Its digest is made here: servers believe it
         const made = ToolContract.make(isRaised ? contractDigest.raised(contract) : contract)
         return log(Effect.flatMap(made, boundTool.makeStub))
@@ -274,6 +274,10 @@ const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): Tool
     resolve: Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
       const { name } = contract
       const entry = byName.get(name)
+      // It needs no code
+      if (entry === undefined && contract.client !== undefined) {
+        return yield* Effect.flatMap(ToolContract.make(contract), boundTool.makeStub)
+      }
       if (entry === undefined) {
         const reason = { _tag: "UnknownTool", available: Array.from(byName.keys()) } as const
         return yield* new BindError({ tool: name, reason })

@@ -8,6 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as callOptions from "../payload/internal/options.ts"
 import type { ToolResult } from "./ToolResult.ts"
 import * as toolCall from "./internal/toolCall.ts"
 
@@ -22,8 +23,7 @@ export {
   type BoundCall
 } from "./internal/toolCall.ts"
 
-const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
-  concurrency === "unbounded" ? concurrency : Math.max(1, Math.floor(concurrency) || 1)
+const concurrencyAllowed = callOptions.or("unbounded", callOptions.wholeFrom(1))
 
 /**
  * A runtime from a function that executes one call.
@@ -83,7 +83,7 @@ export const layer = (options: {
    * here. If `dispatch` dies, the result is an `unhandled_error`.
    */
   readonly dispatch: (call: toolCall.BoundCall, local: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
-  /** The number of calls of one answer that run at a time; default 1. */
+  /** The number of calls of one answer that run at a time, a whole number from 1 on; default 1. */
   readonly concurrency?: number | "unbounded" | undefined
   /**
    * `false` for a runtime that cannot execute calls without a body: a run with tools without a body then refuses to
@@ -91,27 +91,30 @@ export const layer = (options: {
    */
   readonly stubs?: boolean | undefined
   /**
-   * The time beyond the timeout of the tool after which a `dispatch` that does not return ends as `timeout_error`;
+   * The time beyond the timeout of the tool after which a `dispatch` that does not return ends as `timeout_error`, from 0 on;
    * default 5 seconds.
    */
   readonly margin?: Duration.Input | undefined
 }): Layer.Layer<never> => {
-  const margin = Duration.fromInputUnsafe(options.margin ?? toolCall.defaultMargin)
+  const { concurrency = 1, margin = toolCall.defaultMargin, stubs = true } = options
   const dispatch = (call: toolCall.BoundCall) => options.dispatch(call, toolCall.local(call))
-  return Layer.succeed(toolCall.ToolRuntime, {
-    dispatch: (call) =>
-      Option.isSome(call.execute) ? dispatch(call) : toolCall.dispatchWithTimeout(call, margin, dispatch),
-    concurrency: limitConcurrency(options.concurrency ?? 1),
-    stubs: options.stubs ?? true
+  const allowed = { concurrency: concurrencyAllowed, margin: callOptions.time }
+  const runtime = () => ({
+    dispatch: (call: toolCall.BoundCall) =>
+      Option.isSome(call.execute)
+        ? dispatch(call)
+        : toolCall.dispatchWithTimeout(call, Duration.fromInputUnsafe(margin), dispatch),
+    concurrency,
+    stubs
   })
+  return Layer.effect(
+    toolCall.ToolRuntime,
+    Effect.map(callOptions.check("ToolRuntime.layer", allowed, options), runtime)
+  )
 }
 
 const layerLocal = (concurrency: number | "unbounded"): Layer.Layer<never> =>
-  Layer.succeed(toolCall.ToolRuntime, {
-    dispatch: toolCall.local,
-    concurrency: limitConcurrency(concurrency),
-    stubs: false
-  })
+  Layer.succeed(toolCall.ToolRuntime, { dispatch: toolCall.local, concurrency, stubs: false })
 
 /**
  * Executes calls here, one after another. It is what you get without any layer.
@@ -128,9 +131,13 @@ export const layerInline: Layer.Layer<never> = layerLocal(1)
  * @since 0.1.0
  */
 export const layerConcurrent = (options?: {
-  /** The number of calls of a batch that run at once; default 5. A number below 1 counts as 1. */
+  /** The number of calls of a batch that run at once, a whole number from 1 on; default 5. */
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> => layerLocal(options?.maxConcurrency ?? 5)
+}): Layer.Layer<never> => {
+  const allowed = { maxConcurrency: concurrencyAllowed }
+  const checked = callOptions.check("ToolRuntime.layerConcurrent", allowed, options)
+  return Layer.unwrap(Effect.as(checked, layerLocal(options?.maxConcurrency ?? 5)))
+}
 
 /**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.

@@ -73,3 +73,33 @@ export const timeout: {
   const clone: T = Object.create(Object.getPrototypeOf(tool))
   return Object.assign(clone, tool, { annotations: Context.add(tool.annotations, Timeout, duration) })
 })
+
+/**
+ * True for a tool that is called again and again until its result changes, such as the status of a job: calls of it that repeat are
+ * no loop, see `Agent.RepeatedCalls`. Default false.
+ *
+ * **Details**
+ *
+ * The annotation is part of the contract of the tool (`annotations.polls`), so it holds for agents that are data, too. A result that
+ * differs from the last one needs no annotation.
+ *
+ * **Example** (A tool that polls)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolContract, ToolSettings } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const JobStatus = Tool.make("job_status").annotate(ToolSettings.Polls, true)
+ *
+ * const contract = await Effect.runPromise(ToolContract.fromTool(JobStatus))
+ * assert.deepStrictEqual(contract.annotations, { polls: true })
+ * ```
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Polls = Context.Reference<boolean>("effect-emissary/tool/ToolSettings/Polls", {
+  defaultValue: () => false
+})

@@ -3,6 +3,8 @@
  *
  * @since 0.1.0
  */
+export * as ClientTool from "./ClientTool.ts"
+export * as Question from "./Question.ts"
 export * as RemoteTools from "./RemoteTools.ts"
 export * as RunContext from "./RunContext.ts"
 export * as ToolContract from "./ToolContract.ts"

@@ -23,7 +23,7 @@
  * import { Deferred, Effect, Layer, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
  * import { Workflow, WorkflowEngine } from "effect/workflow"
- * import { Agent } from "effect-emissary"
+ * import { Agent, Run } from "effect-emissary"
  * import { Activities } from "effect-emissary/workflow"
  * import { ScriptedModel } from "effect-emissary/testing"
  *
@@ -56,7 +56,7 @@
  *   // in any process, days later
  *   const decision = Effect.gen(function* () {
  *     const { request, token } = yield* Deferred.await(asked)
- *     yield* Activities.decide(token, { ...request, approved: true })
+ *     if (Run.isApprovable(request)) yield* Activities.decide(token, Run.approve(request))
  *   })
  *
  *   const [answer] = yield* Effect.all(
@@ -98,12 +98,15 @@ import * as DurableClock from "effect/workflow/DurableClock"
 import * as DurableDeferred from "effect/workflow/DurableDeferred"
 import * as Workflow from "effect/workflow/Workflow"
 import * as WorkflowEngine from "effect/workflow/WorkflowEngine"
+import * as callOptions from "../payload/internal/options.ts"
 import * as Run from "../agent/Run.ts"
 import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import * as base from "../payload/internal/base.ts"
 import { unlimited } from "../payload/internal/limits.ts"
+import { defined } from "../payload/internal/values.ts"
 import * as durability from "../run/internal/durability.ts"
+import * as runRequests from "../run/internal/runRequests.ts"
 import * as runTransition from "../run/internal/runTransition.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as callContext from "../tool/internal/callContext.ts"
@@ -115,8 +118,7 @@ import * as modelRecord from "./internal/modelRecord.ts"
  *
  * **Details**
  *
- * `request` is what `Run.approvalRequests` returns: the call, its arguments and its digest. A pause of a plan has the name of
- * its step as `name`, and the reason in `arguments`. Both members are JSON.
+ * `request` is what `Run.requests` returns, of an agent or a plan. Both members are JSON.
  *
  * **Gotchas**
  *
@@ -128,7 +130,7 @@ import * as modelRecord from "./internal/modelRecord.ts"
  */
 export interface Pending {
   readonly token: string
-  readonly request: Run.ApprovalRequest
+  readonly request: Run.Request
 }
 
 /**
@@ -383,7 +385,7 @@ const performCall =
   }
 
 /** Asks for a decision, and returns the deferred that will have it. */
-const askFor = Effect.fnUntraced(function* (self: Inside, request: Run.ApprovalRequest) {
+const askFor = Effect.fnUntraced(function* (self: Inside, request: Run.Request) {
   const { body, instance, onApproval } = self
   const name = approvalName(request.digest)
   const deferred = approvalOf(`${name}/${countUse(body, name)}`)
@@ -400,12 +402,14 @@ const decisionOf = (
   { deferred, request }: Effect.Success<ReturnType<typeof askFor>>
 ): Effect.Effect<Run.Decision> => {
   const { callId, digest, path } = request
-  return Effect.map(awaitDeferred(self, deferred.name, DurableDeferred.await(deferred)), (found) => {
-    const about = { callId, digest, ...(path !== undefined && { path }) }
+  return Effect.flatMap(awaitDeferred(self, deferred.name, DurableDeferred.await(deferred)), (found) => {
     const stored = Option.getOrUndefined(decodeDecision(found))
-    if (stored === undefined) return { ...about, approved: false, reason: "the decision cannot be read" }
+    if (stored === undefined) return Effect.succeed(Run.deny(request, { reason: "the decision cannot be read" }))
     self.body.now = Math.max(self.body.now, stored.at)
-    return { ...stored.decision, ...about }
+    const decision = { ...stored.decision, ...defined({ callId, digest, path }) }
+    return runRequests.problemsOf(request, decision).length === 0
+      ? Effect.succeed(decision)
+      : Effect.flatMap(askFor(self, request), (again) => decisionOf(self, again))
   })
 }
 
@@ -453,11 +457,7 @@ const outsideServices = Effect.gen(function* () {
 })
 
 const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApproval }: Options<R>) {
-  if (!(maxBytes >= leastMaxBytes)) {
-    return yield* Effect.die(
-      new Error(`Activities.layer: expected maxBytes of at least ${leastMaxBytes}, got ${maxBytes}`)
-    )
-  }
+  yield* callOptions.check("Activities.layer", { maxBytes: callOptions.from(leastMaxBytes) }, { maxBytes })
   const instance = yield* WorkflowEngine.WorkflowInstance
   const services = yield* Effect.context<R>()
   const outside = yield* outsideServices
@@ -514,7 +514,7 @@ const unreadable = ToolResult.failure("result_not_stored", "the result was store
  *
  * | what | in the workflow |
  * |---|---|
- * | model call, retry of it, summary of `Agent.compact` | an activity each |
+ * | model call, retry of it, summary of `ContextWindow.summarize` | an activity each |
  * | tool call | an activity under the id of the call, with all that wraps the `ToolRuntime` |
  * | function step, predicate, `save` of a memory | an activity each |
  * | agent as a tool or as a step, plan as a step | its own calls are activities |
@@ -557,7 +557,8 @@ const refuse = (problem: string) => Effect.fail(new DecisionRefused({ problem })
  *
  * The decision carries the digest of the request, as in `agent.resume`: it counts for that call with those arguments, and for no
  * other. The first decision about a request counts. The run resumes when all requests that it waits with are decided. A decision
- * with `expiresAt` has to be taken before that; the run asks again where it was not.
+ * with `expiresAt` has to be taken before that; the run asks again where it was not, and where an answer does not fit the JSON Schema
+ * of the request.
  *
  * **Gotchas**
  *
@@ -574,11 +575,11 @@ export const decide = Effect.fn("Activities.decide")(function* (
   if (Result.isFailure(parsed)) return yield* refuse("expected the token of a request that waits, got another text")
   const { deferredName } = parsed.success
   if (!deferredName.startsWith(`${approvalName(decision.digest)}/`)) {
-    return yield* refuse("expected a decision about the request of the token, got the digest of another one")
+    return yield* refuse("expected a decision about the request of the token, got the digest of another request")
   }
   const now = yield* DateTime.now
   if (decision.expiresAt !== undefined && DateTime.isLessThanOrEqualTo(decision.expiresAt, now)) {
-    return yield* refuse("expected a decision that holds, got one that has expired")
+    return yield* refuse("expected a decision that holds, got a decision that has expired")
   }
   const stored = yield* Effect.mapError(
     encodeDecision({ version: 1, at: DateTime.toEpochMillis(now), decision }),

@@ -3,6 +3,7 @@ import { Context, Effect, type Layer, Schema, type Stream } from "effect"
 import { type LanguageModel, McpClient, Tool, Toolkit } from "effect/ai"
 import {
   Agent,
+  Run,
   ToolFailure,
   type AgentDefinition,
   type AgentError,
@@ -11,6 +12,7 @@ import {
   type PayloadError,
   type ToolResolver
 } from "effect-emissary"
+import type { Session } from "effect-emissary/session"
 import { expectTypeOf } from "vitest"
 
 class Db extends Context.Service<Db, { readonly url: string }>()("types/Db") {}
@@ -128,6 +130,24 @@ expectTypeOf<Effect.Error<ReturnType<typeof Agent.decode>>>().toEqualTypeOf<
   PayloadError.PayloadError | ToolResolver.BindError | AgentError.AgentError
 >()
 expectTypeOf<Effect.Success<ReturnType<typeof Agent.bind>>>().toExtend<Agent.Agent<Schema.Json>>()
+
+// HOUSE-4: approvals are of requests that yes or no decides
+declare const requests: ReadonlyArray<Run.Request>
+declare const shown: Session.State["requests"]
+expectTypeOf(requests.filter(Run.isApprovable).map(Run.approve)).toEqualTypeOf<Array<Run.Decision>>()
+expectTypeOf(shown.filter(Run.isApprovable).map(Run.approve)).toEqualTypeOf<Array<Run.Decision>>()
+expectTypeOf(requests.map(Run.deny)).toEqualTypeOf<Array<Run.Decision>>()
+// @ts-expect-error a question has an answer
+requests.map(Run.approve)
+
+// One shape for the end of a run and of a turn
+expectTypeOf<Session.Answer["outcome"]>().toEqualTypeOf<Agent.Result<string>["outcome"]>()
+expectTypeOf<
+  Extract<Session.Answer, { readonly outcome: "AwaitingApproval" }>["requests"][0]
+>().toEqualTypeOf<Run.Request>()
+expectTypeOf<AgentError.RunIncomplete["result"]>().toEqualTypeOf<
+  Exclude<Agent.Result<never>, { readonly outcome: "Completed" }>
+>()
 
 // @ts-expect-error an agent is made of tools, not of their names
 Agent.make("a", { toolkit: ["get"] })

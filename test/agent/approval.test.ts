@@ -54,8 +54,8 @@ describe("TOOL-7 approvals", () => {
       function* () {
         const first = awaiting(yield* agent.run("Go"))
         assert.deepStrictEqual(bare(first.requests), [
-          { callId: "c1", name: "delete", arguments: { path: "/a" } },
-          { callId: "c3", name: "delete", arguments: { path: "/b" } }
+          { _tag: "Approval", callId: "c1", name: "delete", arguments: { path: "/a" } },
+          { _tag: "Approval", callId: "c3", name: "delete", arguments: { path: "/b" } }
         ])
         assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
         const second = awaiting(
@@ -101,7 +101,7 @@ describe("TOOL-7 approvals", () => {
     const last = events.at(-1)
     assert(last?._tag === "RunFinished")
     const { conversation } = awaiting(last.result)
-    const decisions = asked.map((request) => ({ ...request, approved: true }))
+    const decisions = asked.filter(Run.isApprovable).map(Run.approve)
     yield* endsAs("Completed", AgentEvent.result(agent.stream(undefined, { conversation, decisions })))
     assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a", "delete /b"])
   })
@@ -154,21 +154,21 @@ describe("TOOL-7 approvals", () => {
       const payer = Agent.make("payer", { toolkit })
       yield* Effect.gen(function* () {
         const facts: Array<Run.Event> = []
-        const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => facts.push(event))
+        const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => facts.push(event))
         const events = yield* Stream.runCollect(payer.stream("Go", { onEvent }))
         const last = events.at(-1)
         assert(last?._tag === "RunFinished")
         const waiting = awaiting(last.result)
         assert.deepStrictEqual(bare(waiting.requests), [
-          { callId: "c1", name: "wire", arguments: { to: "ann", amount: 5000, password: "x" } }
+          { _tag: "Approval", callId: "c1", name: "wire", arguments: { to: "ann", amount: 5000, password: "x" } }
         ])
-        assert.deepStrictEqual<ReadonlyArray<Run.ApprovalRequest>>(
+        assert.deepStrictEqual<ReadonlyArray<Run.Request>>(
           events.flatMap((event) => (event._tag === "ApprovalRequested" ? [event.request] : [])),
           waiting.requests
         )
         const state = yield* throughJson(waiting.state)
-        assert.deepStrictEqual(Run.approvalRequests(state), waiting.requests)
-        const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+        assert.deepStrictEqual(Run.requests(state), waiting.requests)
+        const decisions = waiting.requests.filter(Run.isApprovable).map(Run.approve)
         const decided = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
         const text = yield* Run.stateCodec.encodeJson(Result.getOrThrow(Run.applyAll(state, decided)))
         // The call that was approved is what is stored: neither computed again, nor another one
@@ -372,7 +372,7 @@ describe("TOOL-7 approvals", () => {
         // The same call in another run, and one with other arguments: both have the id that was approved
         for (const { state } of [awaiting(yield* agent.run("Go")), awaiting(yield* agent.run("Go"))]) {
           assert.strictEqual(yield* problemOf(agent.resume(state, { decisions })), "changed")
-          const [request] = Run.approvalRequests(state)
+          const [request] = Run.requests(state)
           assert(request !== undefined)
           const { digest: _, ...without } = { ...request, approved: true }
           // As a program without types passes it
@@ -404,7 +404,7 @@ describe("TOOL-7 approvals", () => {
         const [, second] = decide(state, false, { decidedBy: "Bob" })
         assert(first !== undefined && second !== undefined)
         const facts: Array<Run.Event> = []
-        const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => facts.push(event))
+        const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => facts.push(event))
         yield* endsAs("Completed", agent.resume(state, { decisions: [first, second], onEvent }))
         const kept = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(facts))
         const { digest } = first
@@ -438,7 +438,7 @@ describe("TOOL-7 approvals", () => {
         yield* TestClock.adjust("1 minute")
         assert.strictEqual(yield* problemOf(agent.resume(state, { decisions })), "expired")
         const again = awaiting(yield* agent.resume(approved))
-        assert.deepStrictEqual(again.requests, Run.approvalRequests(state))
+        assert.deepStrictEqual(again.requests, Run.requests(state))
         assert.strictEqual(yield* problemOf(agent.resume(again.state, { decisions })), "expired")
         assert.deepStrictEqual(yield* Probe.ran, [])
         yield* endsAs("Completed", agent.resume(again.state, { decisions: decide(again.state) }))

@@ -40,7 +40,7 @@ const script: ScriptedModel.Script = [
 
 const origin = Agent.make("support", { model: "scripted/any", instructions: "Help.", toolkit, maxSteps: 4 })
 
-const ambient = (turns: ScriptedModel.Script) => ModelRegistry.layerAmbient.pipe(Layer.provideMerge(world(turns)))
+const ambient = (turns: ScriptedModel.Script) => ModelRegistry.layerContext.pipe(Layer.provideMerge(world(turns)))
 
 const stubs = ToolResolver.layerStubs({ approval: "payload" })
 const stubbed = (turns: ScriptedModel.Script) => Layer.provideMerge(stubs, ambient(turns))

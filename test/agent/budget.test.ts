@@ -1,330 +1,224 @@
-import * as history from "#src/conversation/internal/history.ts"
-import * as reduction from "#src/conversation/internal/reduction.ts"
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option, Ref, Result, Schema } from "effect"
-import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent, AgentError, Conversation, Message, Run, TokenCounter } from "effect-emissary"
+/** Budgets of runs: what is reserved, what counts, where runs end, and what a resume has left. */
+import { assert, describe } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer, Result, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Agent, Budget, ModelPrices, ModelRegistry, Run, ToolRuntime } from "effect-emissary"
+import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+import { call, throughJson } from "./fixtures.ts"
+import { testWith } from "../test.ts"
 
-import { call } from "./fixtures.ts"
-import * as events from "./run-events.ts"
-import { pluck } from "../pluck.ts"
-import { after } from "../after.ts"
-import { endsAs, failsMidway } from "../outcomes.ts"
-import { test, testWith } from "../test.ts"
+const Look = Tool.make("look", { parameters: Schema.Struct({ id: Schema.String }), success: Schema.String })
+const toolkit = Toolkit.make(Look)
+const looked: Array<string> = []
+const tools = toolkit.toLayer({ look: ({ id }) => Effect.sync(() => (looked.push(id), `seen ${id}`)) })
 
-const characters = TokenCounter.layer({ count: (text) => text.length })
-const long = "x".repeat(1000)
-const asking = (id: string): ScriptedModel.Turn => ({ toolCalls: [call(id, "read", {})] })
+class Solo extends Agent.Service<Solo>()("solo", { toolkit }) {}
+class Helper extends Agent.Service<Helper>()("helper", { instructions: "Help." }) {}
+class Own extends Agent.Service<Own>()("own", { budget: { modelCalls: 1 }, toolkit }) {}
+class Boss extends Agent.Service<Boss>()("boss", {
+  toolkit: [
+    Agent.asTool(Helper, { name: "helper", description: "Helps" }),
+    Agent.asTool(Own, { name: "own", description: "Own" })
+  ]
+}) {}
 
-const toolkit = Toolkit.make(Tool.make("read", { description: "Reads a lot", success: Schema.String }))
 const world = (script: ScriptedModel.Script) =>
-  Layer.mergeAll(characters, ScriptedModel.layer(script), toolkit.toLayer({ read: () => Effect.succeed(long) }))
-/** Each run calls the tool so many times. */
-const many = (calls: number) =>
-  world(({ index }) => (index % (calls + 1) < calls ? asking(`c${index}`) : { text: "done" }))
-const done = world([{ text: "done" }])
-const chatting = world(() => ({ text: "ok" }))
+  Layer.mergeAll(Solo.layer, Boss.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(Helper.layer, Own.layer)),
+    Layer.provideMerge(Layer.mergeAll(tools, ScriptedModel.layer(script), ToolRuntime.layerConcurrent())),
+    Layer.provideMerge(ModelPrices.layer({ "*": { input: 1, output: 10 } }))
+  )
+const inWorld = (...args: Parameters<typeof world>) => testWith(world(...args))
 
-const agent = Agent.make("tester", { instructions: "Test.", toolkit })
-const policy = Agent.truncate({ threshold: 8000, keepOutput: 20 })
+const usage = { inputTokens: 100, outputTokens: 10 }
+const leftOf = ({ state }: { readonly state: Run.State }) => Budget.left(state).map(({ left }) => left)
+const exceeded = (result: Agent.Result<unknown>) => {
+  if (result.outcome !== "BudgetExceeded") return assert.fail(`the outcome ${result.outcome}`)
+  const { limit, scope, unit, used } = result
+  return { limit, scope, unit, used }
+}
+const eventsOf = Effect.fnUntraced(function* (
+  run: (onEvent: NonNullable<Agent.Options["onEvent"]>) => Effect.Effect<Agent.Result<unknown>, unknown>
+) {
+  const events: Array<Run.Event> = []
+  const result = yield* run(({ event }) => Effect.sync(() => void events.push(event)))
+  assert.deepStrictEqual(Result.getOrThrow(Run.fold(events)), result.state)
+  yield* throughJson(result.state)
+  return { events, result, tags: events.map(({ _tag }) => _tag) }
+})
 
-/** The size of a request, without tool definitions. */
-const weight = (prompt: Prompt.Prompt | undefined) =>
-  prompt === undefined ? Effect.succeed(0) : Effect.flatMap(Conversation.fromPrompt(prompt), Conversation.estimatedSize)
-const requests = Effect.map(ScriptedModel.requests, (all) => all.map(({ prompt }) => prompt))
-
-const recording = Effect.map(Ref.make<ReadonlyArray<Run.Event>>([]), (ref) => ({
-  onEvent: ({ event }: Agent.Entry) => Ref.update(ref, (all) => [...all, event]),
-  events: Ref.get(ref)
-}))
-const fittings = (all: ReadonlyArray<Run.Event>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
-
-describe("CONV-7 budget policy", () => {
-  test('CONV-7 is off by default, and with "off"', many(12), function* () {
-    const own = Agent.make("tester", { toolkit, budget: policy })
-    for (const run of [agent.run("go"), own.run("go", { budget: "off" })]) {
-      const result = yield* endsAs("Completed", run)
-      assert.isUndefined(result.state.view)
-    }
-    assert.isAbove(yield* weight((yield* requests).at(-1)), 12_000)
-  })
-
-  test(
-    "CONV-7 L7 keeps the requests of a run within the threshold, and the conversation whole",
-    many(60),
+describe("budgets of runs", () => {
+  inWorld([
+    { toolCalls: [call("a", "look", { id: "1" })], usage },
+    { text: "Done", usage }
+  ])(
+    "MONEY-2 the reports of the provider count in place of the reservations, and an event says when most is used",
     function* () {
-      const { events, onEvent } = yield* recording
-      const result = yield* agent.run("go", { budget: policy, maxSteps: "unlimited", onEvent })
-      assert.strictEqual(result.text, "done")
-      assert.strictEqual(Conversation.messageCount(result.conversation), 2 + 2 * 60 + 1)
-      const sent = yield* requests
-      assert.strictEqual(sent.length, 61)
-      for (const prompt of sent) {
-        assert.isAtMost(yield* weight(prompt), 8000)
-        assert.strictEqual(prompt.content[0]?.role, "system")
-        assert.strictEqual(prompt.content[1]?.role, "user")
-      }
-      const fitted = fittings(yield* events)
-      assert.isAbove(fitted.length, 2)
-      // A view lasts for several steps
-      assert.isBelow(fitted.length, 30)
+      const budget = { money: 1, modelCalls: 4, toolCalls: 1, totalTokens: 100_000 }
+      const solo = yield* Solo
+      const { result, tags } = yield* eventsOf((onEvent) => solo.run("Go", { budget, onEvent }))
+      assert.strictEqual(result.outcome, "Completed")
+      const [left] = leftOf(result)
+      assert.deepStrictEqual(left, { totalTokens: 100_000 - 220, micros: 1_000_000 - 400, modelCalls: 2, toolCalls: 0 })
+      assert.strictEqual(tags.filter((tag) => tag === "BudgetNeared").length, 1)
     }
   )
 
-  test("CONV-7 L5 the same script makes the same transcript with and without a budget, streamed or not", function* () {
-    const transcripts = yield* Effect.forEach(
-      [
-        agent.run("go").pipe(Effect.map(({ conversation }) => conversation)),
-        agent.run("go", { budget: policy }).pipe(Effect.map(({ conversation }) => conversation)),
-        AgentEvent.result(agent.stream("go", { budget: policy })).pipe(Effect.map(({ conversation }) => conversation))
+  inWorld([
+    { toolCalls: [call("a", "look", { id: "1" }), call("b", "look", { id: "2" })], usage },
+    { text: "Done", usage }
+  ])(
+    "MONEY-2 calls of tools that a budget refuses stay open, and run after a resume with another budget",
+    function* () {
+      looked.length = 0
+      const solo = yield* Solo
+      const { result } = yield* eventsOf((onEvent) => solo.run("Go", { budget: { toolCalls: 1 }, onEvent }))
+      assert.deepStrictEqual(exceeded(result), { scope: "run", unit: "toolCalls", limit: 1, used: 1 })
+      assert.strictEqual(looked.length, 1)
+      assert.strictEqual(result.state.calls.length, 1)
+      const again = yield* solo.resume(yield* throughJson(result.state))
+      assert.strictEqual(exceeded(again).unit, "toolCalls")
+      const resumed = yield* solo.resume(again.state, { budget: { toolCalls: 1 } })
+      assert.strictEqual(resumed.outcome, "Completed")
+      assert.deepStrictEqual(looked, ["1", "2"])
+    }
+  )
+
+  inWorld([{ text: "a", usage }])(
+    "MONEY-2 a run without a budget has no reservations, and one that is none is refused",
+    function* () {
+      const solo = yield* Solo
+      const { events } = yield* eventsOf((onEvent) => solo.run("Go", { onEvent }))
+      assert.isFalse(events.some((event) => "reserved" in event || "spent" in event || "budgets" in event))
+      const error = yield* Effect.flip(solo.run("Go", { budget: { modelCalls: 0.5 } }))
+      assert.match(error.message, /expected whole numbers from 0 as inputTokens/)
+    }
+  )
+
+  inWorld([{ text: "much", usage: { inputTokens: 100, outputTokens: 9000 } }, { text: "no" }])(
+    "L14 a report above the reservation is recorded, and no call starts after it",
+    function* () {
+      const solo = yield* Solo
+      const first = yield* solo.run("Go", { budget: { outputTokens: 5000 } })
+      assert.strictEqual(first.outcome, "Completed")
+      assert.deepStrictEqual(leftOf(first), [{ outputTokens: 0 }])
+      const more = yield* solo.resume(first.state)
+      assert.strictEqual(more.outcome, "Completed", "nothing is left to do")
+    }
+  )
+
+  inWorld([{ text: "a" }])("MONEY-2 what a provider does not report counts as it was reserved", function* () {
+    const solo = yield* Solo
+    const { events, result } = yield* eventsOf((onEvent) => solo.run("Go", { budget: { outputTokens: 5000 }, onEvent }))
+    const started = events.find((event) => event._tag === "StepStarted")
+    const answered = events.find((event) => event._tag === "ModelAnswered")
+    assert(started?._tag === "StepStarted" && answered?._tag === "ModelAnswered")
+    assert.isDefined(started.reserved)
+    assert.strictEqual(started.reserved?.outputTokens, 4096)
+    assert.deepStrictEqual(answered.spent, started.reserved)
+    assert.deepStrictEqual(leftOf(result), [{ outputTokens: 5000 - 4096 }])
+  })
+
+  inWorld([{ fail: { reason: "RateLimitError" } }, { text: "a", usage }])(
+    "MONEY-2 an attempt that failed without a report costs a call and no tokens",
+    function* () {
+      const solo = yield* Solo
+      const running = eventsOf((onEvent) => solo.run("Go", { budget: { modelCalls: 2, outputTokens: 50 }, onEvent }))
+      const fiber = yield* Effect.forkChild(running)
+      yield* TestClock.adjust("10 seconds")
+      const { result } = yield* Fiber.join(fiber)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(leftOf(result), [{ outputTokens: 40, modelCalls: 0 }])
+    }
+  )
+
+  inWorld([
+    {
+      toolCalls: [
+        call("a", "helper", { input: "x" }),
+        call("b", "helper", { input: "y" }),
+        call("c", "helper", { input: "z" })
       ],
-      (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(many(15)))
+      usage
+    },
+    ...Array.from({ length: 4 }, () => ({ text: "Done", usage }))
+  ])("L14 agents that are tools share the budget of the run around them, also at the same time", function* () {
+    const boss = yield* Boss
+    const { result, tags } = yield* eventsOf((onEvent) => boss.run("Go", { budget: { modelCalls: 3 }, onEvent }))
+    assert.deepStrictEqual(exceeded(result), { scope: "run", unit: "modelCalls", limit: 3, used: 3 })
+    assert.strictEqual((yield* ScriptedModel.requests).length, 3)
+    assert.strictEqual(tags.at(-2), "BudgetExceeded")
+  })
+
+  inWorld([
+    { toolCalls: [call("a", "own", { input: "x" })], usage },
+    { toolCalls: [call("l", "look", { id: "1" })], usage },
+    { text: "Done", usage }
+  ])("MONEY-2 the budget of an agent inside ends that agent alone, and counts in the budget around it", function* () {
+    const boss = yield* Boss
+    const { result } = yield* eventsOf((onEvent) =>
+      boss.run("Go", { budget: { modelCalls: 10, toolCalls: 10 }, onEvent })
     )
-    assert.strictEqual(transcripts[0]?.length, 2 + 30 + 1)
-    assert.deepStrictEqual(transcripts[1], transcripts[0])
-    assert.deepStrictEqual(transcripts[2], transcripts[0])
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(leftOf(result), [{ modelCalls: 7, toolCalls: 8 }])
   })
 
-  test("CONV-7 L3 L5 the events fold to the state, and a run resumed from JSON continues with the same requests", function* () {
-    const { events, onEvent } = yield* recording
-    const whole = yield* Effect.gen(function* () {
-      const { state } = yield* agent.run("go", { budget: policy, onEvent })
-      return { state, sent: yield* requests }
-    }).pipe(Effect.provide(many(14)))
-    assert.isDefined(whole.state.view)
-
-    const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
-    const folded = yield* Effect.fromResult(Run.fold(stored))
-    const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
-    assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
-
-    const parts = yield* Effect.gen(function* () {
-      const first = yield* endsAs("MaxSteps", agent.run("go", { budget: policy, maxSteps: 9 }))
-      assert.isDefined(first.state.view)
-      const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
-      yield* endsAs("Completed", agent.resume(state, { budget: policy, maxSteps: 16 }))
-      return yield* requests
-    }).pipe(Effect.provide(many(14)))
-    const shape = (sent: typeof parts) =>
-      sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
-    assert.deepStrictEqual(shape(parts), shape(whole.sent))
-  })
-
-  testWith(world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } })))(
-    "CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not",
+  inWorld([{ text: "late", delay: "1 hour" }])(
+    "MONEY-2 the time of a budget ends a run under way as BudgetExceeded",
     function* () {
-      const conversation = yield* Conversation.make({ system: "Test." }).pipe(
-        Effect.flatMap(Conversation.addUser(long.repeat(10))),
-        Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
-      )
-      const { events, onEvent } = yield* recording
-      const first = yield* agent.run("go", { conversation, budget: policy, onEvent })
-      assert.strictEqual(fittings(yield* events).length, 1)
-      assert.isDefined(first.state.view)
-      // The report from before there was a view, and an estimate of the rest
-      assert.strictEqual(yield* Conversation.estimatedSize(first.conversation), 10_010 + 6 + 6)
-      assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
-
-      // The next run starts from the whole, which is as long as it was, also when it comes from storage
-      const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(first.conversation))
-      const second = yield* agent.run("again", { conversation: stored, budget: policy, onEvent })
-      assert.strictEqual(fittings(yield* events).length, 2)
-      // Resumed, it keeps its view
-      yield* agent.resume(second.state, { input: "more", budget: policy, onEvent })
-      assert.strictEqual(fittings(yield* events).length, 2)
-      for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
+      const solo = yield* Solo
+      const fiber = yield* Effect.forkChild(solo.run("Go", { budget: { time: "2 seconds" } }))
+      yield* TestClock.adjust(Duration.seconds(3))
+      const result = yield* Fiber.join(fiber)
+      assert.strictEqual(exceeded(result).unit, "millis")
     }
   )
 
-  test("CONV-7 tool definitions count", chatting, function* () {
-    const { events, onEvent } = yield* recording
-    const bare = Agent.make("bare", {})
-    const budget = Agent.truncate({ threshold: 1050, target: 1040 })
-    const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
-      Effect.flatMap(Conversation.addAssistant("ok"))
+  inWorld([
+    { text: "one", usage },
+    { text: "two", usage }
+  ])("MONEY-2 a message has a budget of its own, and a state has its budget in another process", function* () {
+    const own = yield* Own
+    const first = yield* own.run("Go")
+    assert.deepStrictEqual(leftOf(first), [{ modelCalls: 0 }])
+    const second = yield* own.resume(yield* throughJson(first.state), { input: "More" })
+    assert.strictEqual(second.outcome, "Completed")
+    const wire = yield* Agent.encode(Own)
+    assert.deepInclude(wire, { budget: { model_calls: 1 } })
+  })
+
+  inWorld([
+    { text: "one", usage },
+    { text: "two", usage }
+  ])("L14 steps of a plan share the budget of its run", function* () {
+    const helper = yield* Helper
+    const plan = yield* Plan.make("two", [
+      Step.make("first", { target: helper }),
+      Step.make("second", { target: helper })
+    ])
+    const bound = yield* Plan.bind(plan)
+    const { result } = yield* eventsOf((onEvent) => bound.run("Go", { budget: { modelCalls: 1 }, onEvent }))
+    assert.deepStrictEqual(exceeded(result), { scope: "run", unit: "modelCalls", limit: 1, used: 1 })
+    const resumed = yield* bound.resume(result.state, { budget: { modelCalls: 1 } })
+    assert.strictEqual(resumed.outcome, "Completed")
+  })
+
+  testWith(
+    Layer.mergeAll(
+      Solo.layer.pipe(Layer.provide(Layer.mergeAll(tools, ScriptedModel.layer([])))),
+      ModelRegistry.layer({})
     )
-    yield* bare.run("go", { conversation, budget, onEvent })
-    assert.strictEqual(fittings(yield* events).length, 0)
-    yield* agent.run("go", { conversation, budget, onEvent })
-    const [fitted] = fittings(yield* events)
-    assert(fitted?._tag === "ConversationFitted")
-    assert.isAbove(fitted.report.before, 1050)
-    assert.isAtMost(fitted.report.after, 1040)
-    assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
+  )("MONEY-2 a budget of money needs the price of the model", function* () {
+    const solo = yield* Solo
+    const error = yield* Effect.flip(solo.run("Go", { budget: { money: 1 } }))
+    assert.match(error.message, /expected a price of the model/)
   })
 
-  test(
-    "CONV-7 what cannot be brought within it fails before the model call, with a state to resume",
-    chatting,
-    function* () {
-      const error = yield* failsMidway("BudgetFailed", agent.run(long.repeat(10), { budget: policy }))
-      const cause = AgentError.causeOf(error.reason)
-      assert(cause._tag === "Some" && Schema.is(reduction.BudgetTooSmall)(cause.value))
-      assert.strictEqual(cause.value.budget, 8000)
-      assert.include(error.message, "expected at most 8000 tokens")
-      assert.deepStrictEqual(yield* requests, [])
-      const result = yield* agent.resume(error.state, { budget: "off" })
-      assert.strictEqual(result.text, "ok")
-    }
-  )
-
-  test("CONV-7 a request of the size of the threshold stays as it is", chatting, function* () {
-    const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
-      Effect.flatMap(Conversation.addAssistant(long))
-    )
-    const run = Effect.fnUntraced(function* (threshold: number) {
-      const { events, onEvent } = yield* recording
-      yield* Agent.make("bare", {}).run("go", { conversation, budget: Agent.truncate({ threshold }), onEvent })
-      return fittings(yield* events)
-    })
-    const [fitted] = yield* run(1500)
-    assert(fitted?._tag === "ConversationFitted")
-    const { before } = fitted.report
-    assert.deepStrictEqual([yield* run(before), (yield* run(before - 1)).length], [[], 1])
-  })
-
-  test("CONV-7 between target and threshold is good enough", chatting, function* () {
-    const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
-      Effect.flatMap(Conversation.addAssistant(long))
-    )
-    const result = yield* Agent.make("bare", {}).run(long, {
-      conversation,
-      budget: Agent.truncate({ threshold: 1500, target: 100 })
-    })
-    assert.strictEqual(Conversation.messageCount(result.state.view ?? Conversation.empty), 2)
-  })
-})
-
-describe("CONV-7 compact", () => {
-  const old = Conversation.make({ system: "Test." }).pipe(
-    Effect.flatMap(Conversation.addUser("My name is Ada.")),
-    Effect.flatMap(Conversation.addAssistant(long.repeat(9)))
-  )
-  const texts = (self: Conversation.Conversation | undefined) =>
-    self === undefined ? [] : Conversation.messages(self).map(Message.text)
-
-  testWith(world([{ text: "The user is Ada." }, asking("c1"), asking("c2"), { text: "done" }]))(
-    "CONV-7 summarizes once, with the agent's own model, and sends the summary from then on",
-    function* () {
-      const budget = Agent.compact({
-        threshold: 8000,
-        summarize: (part) =>
-          Effect.map(
-            LanguageModel.generateText({ prompt: `Summarize ${Conversation.messageCount(part)} messages` }),
-            ({ text }) => text
-          )
-      })
-      const { events, onEvent } = yield* recording
-      const result = yield* endsAs("Completed", agent.run("go", { conversation: yield* old, budget, onEvent }))
-      assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
-      assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
-        "Test.",
-        "Summary of the conversation so far:\n\nThe user is Ada.",
-        "go"
-      ])
-      const [fitted, ...more] = fittings(yield* events)
-      assert(fitted?._tag === "ConversationFitted" && more.length === 0)
-      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
-      assert.isDefined(fitted.report.summary)
-      assert.strictEqual((yield* requests).length, 4)
-    }
-  )
-
-  test("CONV-7 fits what a summary does not bring within the threshold", done, function* () {
-    const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
-    const { events, onEvent } = yield* recording
-    const result = yield* agent.run("go", { conversation: yield* old, budget, onEvent })
-    assert.deepStrictEqual(texts(result.state.view), ["Test.", "go", "done"])
-    const [fitted] = fittings(yield* events)
-    assert(fitted?._tag === "ConversationFitted")
-    assert.isUndefined(fitted.report.summary)
-    assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
-    assert.isAtMost(fitted.report.after, 8000)
-  })
-
-  class Tired extends Schema.TaggedError<Tired>()("Tired", {}) {}
-  for (const [what, summary, problem, cause] of [
-    ["that fails", Effect.fail(new Tired()), "Tired", "Tired"],
-    ["without text", Effect.succeed(""), "EmptySummary", "ConversationError"]
-  ] as const) {
-    test(`CONV-7 a summary ${what} ends the run with its cause, and the run can be resumed`, done, function* () {
-      const budget = Agent.compact({ threshold: 8000, summarize: () => summary })
-      const error = yield* failsMidway("BudgetFailed", agent.run("go", { conversation: yield* old, budget }))
-      assert.include(error.message, problem)
-      assert.propertyVal(Option.getOrThrow(AgentError.causeOf(error.reason)), "_tag", cause)
-      assert.strictEqual((yield* agent.resume(error.state, { budget: policy })).text, "done")
-    })
-  }
-
-  test("CONV-7 the timeout of a step bounds the summary, too", world([]), function* () {
-    const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
-    const result = yield* endsAs(
-      "Interrupted",
-      after("2 seconds", agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } }))
-    )
-    assert.strictEqual(result.reason, "timeout")
-  })
-})
-
-describe("CONV-7 ConversationFitted", () => {
-  const report: reduction.ReductionReport = { before: 10, after: 5, removed: [], shortened: [] }
-  const fitted = (view: Conversation.Conversation, of: Conversation.Conversation = base.conversation): Run.Event => ({
-    _tag: "ConversationFitted",
-    at: events.at,
-    view: history.selectionOf(of, view),
-    report
-  })
-  const base = events.run(events.started(), events.input("one"))
-  const one = base.conversation
-
-  it("CONV-7 is refused where no model call is next", () => {
-    const answered = events.go(base, events.step(1), events.answered("done"))
-    const calling = events.go(base, events.step(1), events.answered([events.call("a")]))
-    for (const [state, expected] of [
-      [answered, "what comes next: Finished"],
-      [calling, "what comes next: RunTools"],
-      [events.end(answered), "a run under way"]
-    ] as const) {
-      const { reason } = events.refused(state, fitted(state.conversation, state.conversation))
-      assert.strictEqual(reason._tag, "Unexpected")
-      assert.include(reason.expected, expected)
-    }
-    assert.isTrue(Result.isSuccess(Run.apply(base, fitted(one))))
-    // Also after a StepStarted whose answer was lost
-    assert.isTrue(Result.isSuccess(Run.apply(events.go(base, events.step(1)), fitted(one))))
-  })
-
-  it("CONV-7 is refused with a view that ends otherwise", () => {
-    for (const view of [Conversation.empty, events.conversation(events.userMessage("other"))]) {
-      const { expected, found } = events.refused(base, fitted(view)).reason
-      assert.deepStrictEqual([expected, found], ["a view that ends as the conversation does", "one with another end"])
-    }
-  })
-
-  it("CONV-7 L6 what follows enters the conversation and the view, results in call order", () => {
-    const state = events.go(
-      events.run(
-        events.started({
-          conversation: events.conversation(events.userMessage("old"), events.assistantMessage("old"))
-        }),
-        events.input("new")
-      )
-    )
-    const view = events.conversation(...Conversation.messages(state.conversation).slice(-1))
-    const after = events.go(
-      state,
-      fitted(view, state.conversation),
-      events.step(1),
-      events.answered([events.call("a"), events.call("b")]),
-      events.toolStarted("a"),
-      events.toolStarted("b"),
-      events.finished("b"),
-      events.input("waits"),
-      events.finished("a")
-    )
-    assert.strictEqual(Conversation.messageCount(after.conversation), 7)
-    const seen = Conversation.transcript(after.view ?? Conversation.empty)
-    assert.deepStrictEqual(seen, Conversation.transcript(after.conversation).slice(2))
+  inWorld([{ text: "late" }])("MONEY-2 readers of a stream see that most of a budget is used", function* () {
+    const solo = yield* Solo
+    const views = yield* Stream.runCollect(solo.stream("Go", { budget: { modelCalls: 1 } }))
+    assert.isTrue(views.some((view) => view._tag === "StateChanged" && view.event._tag === "BudgetNeared"))
   })
 })

@@ -66,6 +66,7 @@ export const drive = (child: Child): "finished" | "waiting" | "stopped" => {
               _tag: "ApprovalRequested",
               at: at(),
               callId: part.id,
+              name: part.name,
               arguments: part.arguments,
               digest: digestOf(part.id)
             })

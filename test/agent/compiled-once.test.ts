@@ -3,7 +3,7 @@ import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { RE2JS } from "re2js"
 import { Re2 } from "effect-emissary/re2"
-import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
+import { Agent, Conversation, ModelRegistry, ToolResolver } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** Each schema has a pattern of its own, so that compilations can be counted by the patterns compiled. */
@@ -17,7 +17,7 @@ const handlers = toolkit.toLayer({ lookup: () => Effect.succeed({ found: "once-s
 const script = [{ toolCalls: [{ id: "c1", name: "lookup", params: { id: "once-parameters" } }] }, { text: "done" }]
 
 const world = Layer.mergeAll(
-  ModelRegistry.layerAmbient,
+  ModelRegistry.layerContext,
   ToolResolver.layerToolkit(toolkit).pipe(Layer.provideMerge(handlers))
 ).pipe(
   Layer.provideMerge(Re2.layer),
@@ -38,4 +38,27 @@ describe("HOUSE-5 compiled JSON Schemas", () => {
       assert.deepStrictEqual(sources.toSorted(), ["^once-parameters\\b", "^once-success\\b"])
     }).pipe(Effect.provide(world), Effect.ensuring(Effect.sync(() => compile.mockRestore())))
   })
+
+  it.effect(
+    "HOUSE-9 an agent value that has run calls the handlers around it, also where they are others than before",
+    () => {
+      const agent = Agent.make("finder", { toolkit })
+      const found = (what: string) =>
+        Effect.provide(
+          agent.run("Go"),
+          Layer.mergeAll(
+            toolkit.toLayer({ lookup: () => Effect.succeed({ found: `once-success ${what}` }) }),
+            ScriptedModel.layer(script),
+            Re2.layer
+          )
+        )
+      const results = (run: Effect.Success<ReturnType<typeof found>>) => Conversation.transcript(run.conversation)
+      return Effect.gen(function* () {
+        const [one, two, again] = [yield* found("one"), yield* found("two"), yield* found("one")]
+        assert.include(JSON.stringify(results(one)), "once-success one")
+        assert.include(JSON.stringify(results(two)), "once-success two")
+        assert.include(JSON.stringify(results(again)), "once-success one")
+      })
+    }
+  )
 })

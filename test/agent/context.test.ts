@@ -171,7 +171,7 @@ describe("AGENT-1 the context of the call", () => {
   const looking = ScriptedModel.layer(({ index }) => script()[index % 2] ?? {})
   const stocked = handlers.pipe(
     Layer.provideMerge(Layer.succeed(Stock, { name: "x" })),
-    Layer.provideMerge(ModelRegistry.layerAmbient),
+    Layer.provideMerge(ModelRegistry.layerContext),
     Layer.provideMerge(Layer.merge(looking, Log.layer))
   )
   test("AGENT-1 model, instructions and toolkit Effects are resolved once per run", stocked, function* () {
@@ -306,7 +306,7 @@ describe("SOUND-2 a layer keeps the services that it was built with", () => {
   test("SOUND-2 a plan as a service keeps its services for its functions", function* () {
     class Reading extends Plan.Service<Reading>()(
       "reading",
-      Effect.flatMap(Plan.make(Step.make("read", { target: () => Db })), (plan) => Plan.bind(plan))
+      Effect.flatMap(Plan.make("plan", [Step.make("read", { target: () => Db })]), (plan) => Plan.bind(plan))
     ) {}
     const program = Reading.use((plan) => Effect.provide(plan.ask("q"), app))
     assert.strictEqual(yield* Effect.provide(program, Reading.layer.pipe(Layer.provide(db("its own")))), "its own")
@@ -354,7 +354,7 @@ describe("SOUND-2 a layer keeps the services that it was built with", () => {
 
 describe("SOUND-2 a run reaches nothing that outlives it", () => {
   const total = { context: { tenant: "acme" }, timeouts: { total: "200 millis" } } as const
-  const services = Layer.mergeAll(relay("m"), ModelRegistry.layerAmbient.pipe(Layer.provide(relay("m"))))
+  const services = Layer.mergeAll(relay("m"), ModelRegistry.layerContext.pipe(Layer.provide(relay("m"))))
 
   /** An agent with one tool that has this handler, and its layer. */
   const withTool = (handler: () => Effect.Effect<string>) => {
@@ -373,7 +373,7 @@ describe("SOUND-2 a run reaches nothing that outlives it", () => {
   test("SOUND-2 an agent that a handler bound has not the run's deadline, depth or context", services, function* () {
     const json = yield* Agent.encodeJson(Agent.make("inner", { model: "x/y" }))
     const cached = yield* Deferred.make<Agent.Bound>()
-    const layer = Layer.merge(ToolResolver.layerStubs(), ModelRegistry.layerAmbient)
+    const layer = Layer.merge(ToolResolver.layerStubs(), ModelRegistry.layerContext)
     const bind = Agent.decodeJson(json).pipe(Effect.tap((bound) => Deferred.succeed(cached, bound)))
     const ambient = yield* Effect.context<LanguageModel.LanguageModel>()
     const loading = bind.pipe(Effect.provide(layer), Effect.provideContext(ambient), Effect.orDie)
@@ -472,7 +472,7 @@ describe("SOUND-2 the deadline of a run", () => {
     const nested = yield* deadlines(outer.run("q", { timeouts }))
     assert.deepStrictEqual(Object.keys(nested), ["ask", "work"])
     for (const deadline of Object.values(nested)) assert.isAtLeast(deadline ?? 0, 60_000)
-    const plan = yield* Plan.bind(yield* Plan.make(Step.make("ask", { target: worker })))
+    const plan = yield* Plan.bind(yield* Plan.make("plan", [Step.make("ask", { target: worker })]))
     const { work } = yield* deadlines(Plan.run(plan, "q", { timeouts }))
     assert.isAtLeast(work ?? 0, 60_000)
   })
@@ -518,10 +518,10 @@ describe("SOUND-4 what a run acquires is released when the run ends", () => {
   test("SOUND-4 functions of a plan, and agents in its steps, acquire for the run only", relay("m"), function* () {
     const { acquired, count } = opening()
     const agent = Agent.make("agent", { instructions: Effect.as(acquired, "x") })
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("open", { target: () => Effect.as(acquired, "opened") }),
       Step.make("ask", { target: agent })
-    )
+    ])
     const bound = yield* Plan.bind(plan)
     yield* Effect.scoped(Effect.repeat(Plan.run(bound, "q"), { times: 9 }))
     assert.deepStrictEqual(count, { open: 0, most: 2 })

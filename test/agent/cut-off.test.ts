@@ -39,7 +39,7 @@ const partOf = (message: ReturnType<typeof lastOf>, type: "text" | "reasoning") 
 const cutAfter = <R>(seconds: number, one: Agent.Agent<string, R>) =>
   Effect.gen(function* () {
     const facts: Array<Run.Event> = []
-    const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void facts.push(event))
+    const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void facts.push(event))
     const running = yield* Effect.forkChild(
       Stream.runCollect(one.stream("Count", { onEvent, timeouts: { total: `${seconds} seconds` } }))
     )
@@ -103,7 +103,7 @@ describe("MEND-8 an answer that is cut off", () => {
     world([slow]),
     function* () {
       const facts: Array<Run.Event> = []
-      const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void facts.push(event))
+      const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void facts.push(event))
       const seen = yield* Effect.forkChild(
         agent.stream("Count", { onEvent }).pipe(
           Stream.filter(({ _tag }) => _tag === "TextDelta"),
@@ -270,7 +270,7 @@ describe("MEND-8 F6 Stop in a session", () => {
         })
       )
       const sessions = yield* sessionTests.sessionsOf(layer)
-      const { text } = yield* Effect.provideService(Session.ask("a", "And then?"), Session.Session, sessions)
+      const { text } = yield* Effect.provideService(Session.turn("a", "And then?"), Session.Session, sessions)
       assert.strictEqual(text, "Thirteen.")
       assert.strictEqual(rolesOf(yield* sessions.history("a")), "user assistant user assistant")
     }).pipe(Effect.scoped)

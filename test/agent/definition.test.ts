@@ -183,7 +183,7 @@ describe("AgentDefinition.codec.encode", () => {
       [closed({ a: {} }), [`${at}/properties/a`]],
       [closed({ a: { type: "array", items: { enum: ["x"] } } }), [`${at}/properties/a/items`]],
       [{ $ref: "#/$defs/a", $defs: { a: closed({}) } }, [at]],
-      // schemas of which it reads less
+      // schemas that it reads in part
       [closed({ a: { type: ["string", "null"] } }), [`${at}/properties/a/type`]],
       [closed({ "a/b": { type: "string", minLength: 1 } }), [`${at}/properties/a~1b/minLength`]],
       [text, [`${at}/type`]],
@@ -318,7 +318,8 @@ describe("AgentDefinition laws", () => {
   /** The definition without what is named as lost. */
   const without = (definition: AgentDefinition.AgentDefinition, losses: ReadonlyArray<PayloadError.Loss>) => {
     const lost = new Set(losses.map((loss) => loss.path))
-    const { output, perRun, ...rest } = definition
+    const { output, ...rest } = definition
+    const kept = Object.entries(rest).filter(([name]) => !lost.has(`/${name}`))
     const tools = Effect.forEach(definition.tools, ({ agent: _, ...tool }, i) =>
       ToolContract.make({
         ...tool,
@@ -330,8 +331,7 @@ describe("AgentDefinition laws", () => {
       })
     )
     return Effect.map(tools, (tools) => ({
-      ...rest,
-      ...(perRun === undefined || lost.has("/perRun") ? {} : { perRun }),
+      ...Object.fromEntries(kept),
       ...(output === undefined ? {} : { output }),
       ...(output !== undefined && lost.has("/output/strategy") ? { output: { ...output, strategy: "native" } } : {}),
       tools
@@ -378,6 +378,10 @@ describe("AgentDefinition laws", () => {
       { ...base, output: { schema: { type: "object" }, strategy: "tool" } },
       { ...base, reasoning: "high" },
       { ...base, perRun: ["model"] },
+      { ...base, retry: { times: 1 } },
+      { ...base, timeouts: { chunkMillis: 1 } },
+      { ...base, toolChoice: "required" },
+      { ...base, concurrency: 2 },
       { ...base, tools: [{ ...(yield* tool({ timeout: "Infinity" })), agent: base }] },
       { ...base, tools: [{ ...(yield* tool({ timeout: "Infinity" })), agent: { ...base, maxSteps: 2 } }] },
       { ...base, tools: [] },
@@ -477,4 +481,66 @@ describe("RIGHT-22 names of tools and agents", () => {
       yield* AgentDefinition.make({ name: name.replace("/", " "), tools: [yield* tool({ name })] })
     })
   }
+})
+
+describe("MONEY-7 AgentDefinition.diff", () => {
+  test("names each change by its place, and whether runs under way break", function* () {
+    const inner = (name: string) => AgentDefinition.make({ name, instructions: "Judge." })
+    const asking = tool({ name: "ask", timeout: "Infinity" })
+    const base = { model: "test/a", modelOptions: { temperature: 0, top_p: 1 }, retry: { times: 2 } }
+    const was = yield* AgentDefinition.make({
+      ...base,
+      tools: [
+        yield* tool(),
+        yield* tool({ name: "gone" }),
+        { ...(yield* asking), agent: yield* inner("critic") },
+        yield* tool({ name: "poll" })
+      ]
+    })
+    const stricter = {
+      ...parameters,
+      properties: { ...parameters.properties, at: { type: "string" } },
+      required: ["id", "at"]
+    }
+    const now = yield* AgentDefinition.make({
+      ...base,
+      modelOptions: { temperature: 1, top_p: 1 },
+      retry: { times: 3 },
+      repeatedCalls: "unlimited",
+      tools: [
+        yield* tool({ name: "new" }),
+        yield* tool({ parameters: stricter, timeout: "1 minute" }),
+        { ...(yield* asking), agent: yield* inner("judge") },
+        yield* tool({ name: "poll", annotations: { polls: true } })
+      ]
+    })
+    assert.deepStrictEqual(
+      AgentDefinition.diff(was, now).map(({ breaking, path }) => [path, breaking]),
+      [
+        ["/modelOptions/temperature", false],
+        ["/retry/times", false],
+        ["/repeatedCalls", false],
+        ["/tools/get_order/parameters/properties/at", false],
+        ["/tools/get_order/parameters/required", true],
+        ["/tools/get_order/timeout", false],
+        ["/tools/gone", true],
+        ["/tools/ask/agent/name", true],
+        ["/tools/poll/annotations/polls", false],
+        ["/tools/new", false]
+      ]
+    )
+  })
+
+  test.prop(
+    "is empty for a definition that was written and read, and not for another digest of its head",
+    [Arbitraries.agentDefinition(), Arbitraries.agentDefinition()],
+    function* ([one, other]) {
+      const again = yield* Effect.flatMap(AgentDefinition.codec.encode(one), AgentDefinition.codec.decode)
+      assert.deepStrictEqual(AgentDefinition.diff(one, again), [])
+      const withTools = { ...other, tools: one.tools }
+      const [was, now] = [yield* AgentDefinition.digest(one), yield* AgentDefinition.digest(withTools)]
+      assert.strictEqual(AgentDefinition.diff(one, withTools).length === 0, was === now)
+    },
+    { arbitrary: { runs: 60 } }
+  )
 })

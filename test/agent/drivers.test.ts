@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Queue, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Workflow, WorkflowEngine } from "effect/workflow"
-import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, Question, Run, ToolRuntime } from "effect-emissary"
 import { Activities } from "effect-emissary/workflow"
 import type { ScriptedModel } from "effect-emissary/testing"
 
@@ -12,7 +12,17 @@ import { someRuns } from "../full.ts"
 import { test } from "../test.ts"
 
 /** The behaviour of a generated call. */
-const Kind = Schema.Literals(["echo", "fail", "boom", "unknown", "bad arguments", "bad text", "delete", "delegate"])
+const Kind = Schema.Literals([
+  "echo",
+  "fail",
+  "boom",
+  "unknown",
+  "bad arguments",
+  "bad text",
+  "delete",
+  "delegate",
+  "ask"
+])
 
 const Turn = Schema.Struct({
   text: Schema.Literals(["", "so", "done"]),
@@ -33,11 +43,15 @@ const Plan = Schema.Struct({
 })
 type Plan = typeof Plan.Type
 
-const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
+/** PEOPLE-1: the model asks, in each agent. */
+const Ask = Question.tool("ask", { description: "Asks the user", answer: Schema.Struct({ word: Schema.String }) })
+
+const inner = Agent.make("inner", { instructions: "Inner.", toolkit: [...Object.values(toolkit.tools), Ask] })
 const agent = Agent.make("outer", {
   instructions: "Outer.",
   toolkit: [
     ...Object.values(toolkit.tools),
+    Ask,
     Agent.asTool(inner, { name: "delegate", description: "Asks another agent" })
   ]
 })
@@ -66,6 +80,8 @@ const callOf = (
       return { id, name: "echo", arguments: `{"text": "${text}` }
     case "delete":
       return { id, name: "delete", params: { path: text } }
+    case "ask":
+      return { id, name: "ask", params: { question: text } }
     case "delegate":
       return { id, name: "delegate", params: { input: text } }
   }
@@ -150,6 +166,15 @@ const betweenTransitions = (event: Run.Event, state: Run.State) => {
   }
 }
 
+const decide =
+  ({ approve }: Plan) =>
+  (request: Run.Request): Run.Decision => {
+    if (!approve) return Run.deny(request, { reason: "my reason" })
+    if (request._tag === "Question") return Run.answer(request, { word: `to ${request.arguments.question}` })
+    assert(Run.isApprovable(request))
+    return Run.approve(request, { reason: "my reason" })
+  }
+
 /** Drives a whole plan: several user messages, each approval decided. */
 const play = (plan: Plan, driver: Driver) =>
   Effect.gen(function* () {
@@ -160,11 +185,7 @@ const play = (plan: Plan, driver: Driver) =>
     for (let user = 0; user < plan.users; user++) {
       result = yield* driver.start(`message ${user}`, { ...options, conversation })
       for (let i = 0; result.outcome === "AwaitingApproval" && i < 10; i++) {
-        const decisions: Options["decisions"] = result.requests.map((request) => ({
-          ...request,
-          approved: plan.approve,
-          reason: "my reason"
-        }))
+        const decisions: ReadonlyArray<Run.Decision> = result.requests.map(decide(plan))
         result = yield* driver.go(result.state, { ...options, decisions })
       }
       outcomes.push(result.outcome)
@@ -195,14 +216,18 @@ const playDurably: typeof play = (plan, driver) =>
       Effect.provide(Activities.layer({ onApproval: (pending) => Queue.offer(asked, pending) })),
       Effect.orDie
     )
-    const decide = Effect.flatMap(Queue.take(asked), ({ request, token }) =>
-      Activities.decide(token, { ...request, approved: plan.approve, reason: "my reason" })
-    )
+    // PEOPLE-1: an answer that does not fit is asked for again
+    const refused = new Set<string>()
+    const decideNext = Effect.flatMap(Queue.take(asked), ({ request, token }) => {
+      const isWrong = plan.approve && request._tag === "Question" && !refused.has(request.digest)
+      refused.add(request.digest)
+      return Activities.decide(token, isWrong ? Run.answer(request, { word: 1 }) : decide(plan)(request))
+    })
     const engine = Layer.provideMerge(
       Played.toLayer(() => body),
       WorkflowEngine.layerMemory
     )
-    yield* Effect.raceFirst(Played.execute({}), Effect.forever(decide)).pipe(Effect.provide(engine))
+    yield* Effect.raceFirst(Played.execute({}), Effect.forever(decideNext)).pipe(Effect.provide(engine))
     return played ?? (yield* Effect.die(new Error("the body did not end")))
   })
 
@@ -262,9 +287,7 @@ describe("L5 one loop, many drivers", () => {
         let result = yield* agent.resume(yield* throughJson(last))
         for (let i = 0; i < 5 && result.outcome !== "Completed"; i++) {
           const decisions: Options["decisions"] =
-            result.outcome === "AwaitingApproval"
-              ? result.requests.map((request) => ({ ...request, approved: plan.approve }))
-              : []
+            result.outcome === "AwaitingApproval" ? result.requests.map(decide(plan)) : []
           result = yield* agent.resume(yield* throughJson(result.state), { decisions })
         }
         assert.include(["Completed", "Stopped", "MaxSteps", "AwaitingApproval"], result.outcome)

@@ -52,7 +52,7 @@ describe("RIGHT-17 L13 an edited request is not shown under the honest digest", 
         const sessions = Session.layer([agent]).pipe(
           Layer.provide([Layer.succeed(VersionedStore.VersionedStore, store), world])
         )
-        yield* Effect.provide(Session.ask("s", "pay"), Layer.fresh(sessions))
+        yield* Effect.provide(Session.turn("s", "pay"), Layer.fresh(sessions))
         const { keys } = yield* store.list({ limit: 1000 })
         let edited = 0
         for (const key of keys) {

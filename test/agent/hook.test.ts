@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Cause, Clock, Deferred, Effect, Exit, Fiber, Ref, Result, Schedule, Schema, Stream } from "effect"
+import { Cause, Clock, Deferred, Effect, Exit, Fiber, Ref, Result, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, ToolRuntime } from "effect-emissary"
@@ -38,10 +38,10 @@ const inOrder = (entries: ReadonlyArray<unknown>) => entries.map((_, i) => i + 1
 
 describe("the hook of a run", () => {
   test("SOUND-1 H1 it receives one entry at a time, in order, each with its own state, whatever runs at once", function* () {
-    const entries: Array<Agent.Entry> = []
+    const entries: Array<Agent.RecordedEvent> = []
     let calls = 0
     let stored = ""
-    const onEvent = (entry: Agent.Entry) =>
+    const onEvent = (entry: Agent.RecordedEvent) =>
       Effect.gen(function* () {
         calls += 1
         assert.strictEqual(calls, 1)
@@ -72,7 +72,7 @@ describe("the hook of a run", () => {
 
   test("SOUND-1 H1 the states of a stream come in order, with a slow hook, and after the hook", function* () {
     const kept: Array<number> = []
-    const onEvent = ({ event, sequence }: Agent.Entry) =>
+    const onEvent = ({ event, sequence }: Agent.RecordedEvent) =>
       Effect.andThen(
         Effect.sleep(event._tag === "ToolFinished" ? 20 : 5),
         Effect.sync(() => void kept.push(sequence))
@@ -96,7 +96,7 @@ describe("the hook of a run", () => {
 
   test("SOUND-1 the numbers continue when a run is resumed", function* () {
     const numbers: Array<number> = []
-    const onEvent = ({ sequence }: Agent.Entry) => Effect.sync(() => void numbers.push(sequence))
+    const onEvent = ({ sequence }: Agent.RecordedEvent) => Effect.sync(() => void numbers.push(sequence))
     const twice = Effect.gen(function* () {
       const { state } = yield* agent.run("Go", { onEvent, maxSteps: 1 })
       yield* agent.resume(state, { input: "Again", onEvent, maxSteps: 1 })
@@ -109,7 +109,7 @@ describe("the hook of a run", () => {
   for (const tag of tags) {
     test(`SOUND-1 M7 the total time ends a run whose hook never returns from ${tag}`, function* () {
       const received: Array<string> = []
-      const onEvent = ({ event }: Agent.Entry) => {
+      const onEvent = ({ event }: Agent.RecordedEvent) => {
         received.push(event._tag)
         return event._tag === tag ? Effect.never : Effect.void
       }
@@ -128,7 +128,7 @@ describe("the hook of a run", () => {
 
     test(`SOUND-1 M7 an interruption ends a run whose hook never returns from ${tag}`, function* () {
       const held = yield* Deferred.make<void>()
-      const onEvent = ({ event }: Agent.Entry) =>
+      const onEvent = ({ event }: Agent.RecordedEvent) =>
         event._tag === tag ? Effect.andThen(Deferred.succeed(held, undefined), Effect.never) : Effect.void
       const fiber = yield* Effect.forkChild(Effect.provide(agent.run("Go", { onEvent }), [...waiting(0)]))
       yield* Deferred.await(held)
@@ -139,7 +139,7 @@ describe("the hook of a run", () => {
   }
 
   test("SOUND-1 M7 a run ends within a second of its deadline where the hook does not return at the end", function* () {
-    const onEvent = ({ event }: Agent.Entry) => (event._tag === "RunInterrupted" ? Effect.never : Effect.void)
+    const onEvent = ({ event }: Agent.RecordedEvent) => (event._tag === "RunInterrupted" ? Effect.never : Effect.void)
     const running = endsAs("Interrupted", agent.run("Go", { onEvent, timeouts: { total: "1 second" } }))
     const fiber = yield* Effect.forkChild(Effect.provide(running, [...waiting(5000)]))
     yield* TestClock.adjust("2 seconds")
@@ -149,7 +149,7 @@ describe("the hook of a run", () => {
 
   test("SOUND-1 a hook that dies ends the run, receives no more, and no call starts", function* () {
     const received: Array<string> = []
-    const onEvent = ({ event }: Agent.Entry) => {
+    const onEvent = ({ event }: Agent.RecordedEvent) => {
       received.push(event._tag)
       return event._tag === "ToolStarted" ? Effect.die(new Error("the disk is full")) : Effect.void
     }
@@ -163,7 +163,7 @@ describe("the hook of a run", () => {
     const inner = Agent.make("inner", { toolkit, instructions: "Inner." })
     const outer = Agent.make("outer", { toolkit: [Agent.asTool(inner, { name: "ask", description: "Asks" }), Wait] })
     const received = yield* Ref.make<ReadonlyArray<number>>([])
-    const onEvent = ({ sequence }: Agent.Entry) =>
+    const onEvent = ({ sequence }: Agent.RecordedEvent) =>
       Effect.andThen(
         Effect.sleep(50),
         Ref.update(received, (all) => [...all, sequence])
@@ -239,8 +239,8 @@ describe("the time of a run", () => {
       asked += 1
       return Effect.fail(rateLimited)
     })
-    const modelRetry = Schedule.spaced("100 millis")
-    const running = agent.run("Go", { timeouts: { total: "100 millis" }, modelRetry })
+    const retry = { times: 5, delay: "100 millis", factor: 1 } as const
+    const running = agent.run("Go", { timeouts: { total: "100 millis" }, retry })
     const fiber = yield* Effect.forkChild(Effect.provide(endsAs("Interrupted", running), [handlersOf([]), model]))
     yield* TestClock.adjust("100 millis")
     yield* Fiber.join(fiber)
@@ -258,7 +258,7 @@ describe("the time of a run", () => {
         return answers[index] ?? { text: "too often" }
       })
     )
-    const running = agent.run("Go", { modelRetry: Schedule.spaced("100 millis") })
+    const running = agent.run("Go", { retry: { times: 5, delay: "100 millis", factor: 1 } })
     const fiber = yield* Effect.forkChild(Effect.provide(endsAs("Completed", running), [handlersOf([]), model]))
     yield* TestClock.adjust("8 seconds")
     yield* Fiber.join(fiber)
@@ -267,7 +267,7 @@ describe("the time of a run", () => {
 
   test("MODEL-6 L3 a provider that asks for a pause of more than an hour fails the run", function* () {
     const model = ScriptedModel.layer([{ fail: { reason: "RateLimitError", retryAfter: 3_600_001 } }, { text: "late" }])
-    const running = agent.run("Go", { modelRetry: Schedule.spaced("100 millis") })
+    const running = agent.run("Go", { retry: { times: 5, delay: "100 millis", factor: 1 } })
     const fiber = yield* Effect.forkChild(Effect.provide(failsFor("ModelFailed", running), [handlersOf([]), model]))
     yield* TestClock.adjust("2 hours")
     assert.strictEqual((yield* Fiber.join(fiber)).reason.retryAfterMillis, 3_600_001)
@@ -278,7 +278,7 @@ describe("the time of a run", () => {
     const model = ScriptedModel.layer([{ toolCalls: [call("a", "wait", { ms: 600 })] }, { text: "done" }])
     const running = Effect.gen(function* () {
       const { requests, state } = yield* endsAs("AwaitingApproval", slow.run("Go"))
-      const decisions = requests.map((request) => ({ ...request, approved: true }))
+      const decisions = requests.filter(Run.isApprovable).map(Run.approve)
       return yield* endsAs("Interrupted", slow.resume(state, { decisions, timeouts: { step: 100 } }))
     })
     const fiber = yield* Effect.forkChild(Effect.provide(running, [handlersOf([]), model]))
@@ -303,8 +303,8 @@ describe("wrappers of agents used as tools", () => {
   ] as const) {
     test(`SOUND-6 M10 a wrapper runs an agent again that ${what}, as it may any tool`, function* () {
       const log: Array<Run.Event> = []
-      const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void log.push(event))
-      const running = endsAs("Completed", outer.run("Go", { onEvent }))
+      const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void log.push(event))
+      const running = endsAs("Completed", outer.run("Go", { onEvent, retry: { times: 0 } }))
       const model = ScriptedModel.layer([asks, first, { text: "second try" }, { text: "done" }])
       const { conversation, state } = yield* running.pipe(Effect.provide(retryOnce), Effect.provide(model))
       assert.deepStrictEqual(toolResults(conversation), ["second try"])
@@ -325,7 +325,7 @@ describe("wrappers of agents used as tools", () => {
     const handlers = toolkit.toLayer({ wait: () => Effect.succeed("waited") })
     yield* Effect.gen(function* () {
       const { requests, state } = yield* endsAs("AwaitingApproval", around.run("Go"))
-      const decisions = requests.map((request) => ({ ...request, approved: true }))
+      const decisions = requests.filter(Run.isApprovable).map(Run.approve)
       const { conversation } = yield* endsAs("Completed", around.resume(state, { decisions }))
       assert.deepStrictEqual(toolResults(conversation), ["in"])
     }).pipe(Effect.provide(retryOnce), Effect.provide([model, handlers]))
@@ -417,7 +417,7 @@ describe("what users pass to a run", () => {
 describe("MEND-15 the end of a run that failed or was cut off", () => {
   test("MEND-15 after a hook that died no hook begins, also of events that waited for it", function* () {
     const received: Array<string> = []
-    const onEvent = ({ event }: Agent.Entry) => {
+    const onEvent = ({ event }: Agent.RecordedEvent) => {
       received.push(event._tag)
       const isFirst = event._tag === "ToolFinished" && received.filter((tag) => tag === event._tag).length === 1
       return isFirst ? Effect.andThen(Effect.sleep(30), Effect.die(new Error("no disk"))) : Effect.void
@@ -435,7 +435,7 @@ describe("MEND-15 the end of a run that failed or was cut off", () => {
   })
 
   test("MEND-15 a run that the time of a step ends waits a second for its hooks, not for its whole time", function* () {
-    const onEvent = ({ event }: Agent.Entry) => (event._tag === "RunInterrupted" ? Effect.never : Effect.void)
+    const onEvent = ({ event }: Agent.RecordedEvent) => (event._tag === "RunInterrupted" ? Effect.never : Effect.void)
     const running = agent.run("Go", { onEvent, timeouts: { step: "5 seconds" } })
     const fiber = yield* Effect.forkChild(
       Effect.provide(running, ScriptedModel.layer([{ text: "late", delay: "1 hour" }])).pipe(
@@ -454,7 +454,7 @@ describe("MEND-15 the end of a run that failed or was cut off", () => {
       first: undefined,
       apply: (_, event) => Result.succeed(event === "ended" ? { outcome: event } : {}),
       views: (_, event) => [event],
-      log: { add: (views) => void shown.push(...views) },
+      log: { add: (views) => void shown.push(...views), show: (view) => void shown.push(view) },
       context: yield* Effect.context<never>()
     })
     const machine = {

@@ -1,6 +1,6 @@
 /** RIGHT-10: an answer over a limit is one model call and an error that names size and limit; the default takes pictures of today. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Schedule, Schema } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Limits, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
@@ -39,7 +39,7 @@ describe("RIGHT-10 large answers", () => {
         Layer.provideMerge(ScriptedModel.layer(() => turn))
       )
       yield* Effect.gen(function* () {
-        assert.strictEqual((yield* Session.ask("s", "paint")).outcome._tag, "Completed")
+        assert.strictEqual((yield* Session.turn("s", "paint")).outcome, "Completed")
         assert.strictEqual((yield* ScriptedModel.requests).length, 1)
       }).pipe(Effect.provide(layer))
     })
@@ -69,7 +69,7 @@ describe("RIGHT-10 large answers", () => {
         ScriptedModel.layer(() => turn)
       ),
       function* () {
-        const error = yield* failsFor("ModelFailed", agent.run("paint", { modelRetry: Schedule.recurs(5) }))
+        const error = yield* failsFor("ModelFailed", agent.run("paint", { retry: { times: 5, delay: 0 } }))
         assert.match(error.message, expected)
         assert.include(error.message, "Limits.layer")
         assert.notInclude(error.message, "mistake")
@@ -87,7 +87,7 @@ describe("RIGHT-10 large answers", () => {
       Layer.provide(Limits.layer({ maxBytes: 2000 }))
     )
     yield* Effect.gen(function* () {
-      const error = yield* Effect.flip(Session.ask("s", "paint"))
+      const error = yield* Effect.flip(Session.turn("s", "paint"))
       assert.match(error.message, /ModelFailed: .*at most 2000 bytes, got at least \d+/)
       assert.strictEqual((yield* ScriptedModel.requests).length, 1)
     }).pipe(Effect.provide(stuck))

@@ -40,7 +40,7 @@ const deskOf = ({ idempotent, needsApproval = false, parameters = sendTo }: Kind
 const lost = Effect.fnUntraced(function* (kind: Kind, interrupted = false) {
   const { agent, world } = deskOf(kind)
   const events: Array<Run.Event> = []
-  const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+  const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
   yield* Effect.gen(function* () {
     const first = yield* agent.run("Send it.", { onEvent })
     if (first.outcome !== "AwaitingApproval") return
@@ -58,7 +58,7 @@ const lost = Effect.fnUntraced(function* (kind: Kind, interrupted = false) {
 const goOn = Effect.fnUntraced(function* (state: Run.State, kind: Kind) {
   const { agent, ran, world } = deskOf(kind)
   const events: Array<Run.Event> = []
-  const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+  const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
   const done = yield* Effect.provide(agent.resume(state, { onEvent }), world(1))
   const results = Conversation.messages(done.conversation).flatMap((message) =>
     message.role === "tool" ? [message.result] : []
@@ -141,7 +141,7 @@ describe("DUR-3 a call that had started when its process died", () => {
   }
 })
 
-/** The state as that of another definition of the agent: which of them may continue from it is another rule. */
+/** The state under another definition of the agent: another rule decides which definitions may continue from it. */
 const withDefinition = (json: unknown, definition: string) => {
   const stored = Object(json)
   return { ...stored, state: { ...stored.state, basis: { ...stored.state.basis, definition } } }

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Equal, type Layer, Option, Schedule, Schema } from "effect"
+import { Effect, Equal, type Layer, Option, Schema } from "effect"
 import { AiError, type Response, Tool } from "effect/ai"
 import { Agent, AgentError, AgentEvent, Conversation, Message } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -105,7 +105,7 @@ describe("AGENT-3 what a model may answer", () => {
     "AGENT-3 a stream error part fails the step as AiError does; nothing of the step is stored",
     [{ text: "half", parts: [{ type: "error", error: new Error("sk-SECRET") }] }, { text: "whole" }],
     function* (how) {
-      const error = yield* failsMidway("ModelFailed", how())
+      const error = yield* failsMidway("ModelFailed", how({ retry: { times: 0 } }))
       assert.notInclude(error.message, "SECRET")
       assert.deepStrictEqual(roles(error.state.conversation), ["user"])
       assert.strictEqual((yield* agent.resume(error.state)).text, "whole")
@@ -273,7 +273,7 @@ describe("AGENT-3 what a model may answer", () => {
     function* (how) {
       const result = yield* endsAs("Stopped", how({ emptyAnswers: 2 }))
       assert.deepInclude(result, { finishReason: "empty", steps: 3 })
-      const { state } = yield* endsAs("Stopped", how({ emptyAnswers: Number.NaN }))
+      const { state } = yield* endsAs("Stopped", how({ emptyAnswers: 0 }))
       assert.strictEqual(state.steps, 1)
       assert.strictEqual((yield* endsAs("Stopped", agent.resume(yield* throughJson(state)))).steps, 1)
       const outer = Agent.make("outer", { toolkit: [Agent.asTool(agent, { name: "inner", description: "Helps" })] })
@@ -412,7 +412,7 @@ describe("SOUND-5 nothing from the model is lost", () => {
       { parts: [{ type: "text", text: "lost" }, finish(usage)], fail: { reason } },
       { text: "done", usage }
     ])(`SOUND-5 the usage of an answer that broke off counts (${reason})`, function* () {
-      const { conversation, state } = yield* endsAs("Completed", throughStream({ modelRetry: Schedule.recurs(1) }))
+      const { conversation, state } = yield* endsAs("Completed", throughStream({ retry: { times: 1, delay: 0 } }))
       assert.deepStrictEqual(roles(conversation), ["user", "assistant"])
       assert.deepStrictEqual((yield* throughJson(state)).usage, { inputTokens: 2000, outputTokens: 10 })
     })
@@ -434,11 +434,11 @@ describe("SOUND-5 nothing from the model is lost", () => {
       { text: "done" }
     ],
     function* (how) {
-      const { message, reason, state } = yield* failsMidway("ModelFailed", how())
+      const { message, reason, state } = yield* failsMidway("ModelFailed", how({ retry: { times: 0 } }))
       assert.deepInclude(reason, { error: "InternalProviderError", retryable: true })
       assert.include(message, "an answer that ended before its first part")
       assert.deepStrictEqual(roles(state.conversation), ["user"])
-      const retried = yield* endsAs("Completed", agent.resume(state, { modelRetry: Schedule.recurs(1) }))
+      const retried = yield* endsAs("Completed", agent.resume(state, { retry: { times: 1, delay: 0 } }))
       assert.strictEqual(retried.text, "done")
     }
   )
@@ -498,7 +498,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       `TOOL-4 ${reason}: the model is asked again and told what was wrong`,
       [{ fail: { reason, toolName: "ecko", description: "ecko is not there" } }, { text: "sorry" }],
       function* (how) {
-        const result = yield* endsAs("Completed", how({ modelRetry: Schedule.forever }))
+        const result = yield* endsAs("Completed", how({ retry: { times: 9, delay: 0 } }))
         assert.strictEqual(result.steps, 1)
         const requests = yield* ScriptedModel.requests
         assert.lengthOf(requests, 2)
@@ -513,7 +513,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       `TOOL-4 ${reason}: at most twice per step, then ModelMistakes`,
       () => ({ fail: { reason, toolName: "ecko", description: "TEXT OF THE MODEL" } }),
       function* (how) {
-        const error = yield* failsFor("ModelMistakes", how({ modelRetry: Schedule.forever }))
+        const error = yield* failsFor("ModelMistakes", how({ retry: { times: 9, delay: 0 } }))
         assert.strictEqual(error.reason.limit, 2)
         // RIGHT-18: the error names the last mistake, without text of the model
         assert.strictEqual(error.reason.last?.error, reason)

@@ -7,7 +7,7 @@ import {
   Conversation,
   Limits,
   ModelRegistry,
-  type Run,
+  Run,
   RunContext,
   ToolContract,
   ToolResolver,
@@ -131,7 +131,7 @@ const runAll = Effect.fnUntraced(function* (...runners: ReadonlyArray<Runner>) {
     const { result } = last
     state = yield* throughJson(result.state)
     if (result.outcome !== "AwaitingApproval") return { traces, outcome: result.outcome }
-    requests = result.requests.map((request) => ({ ...request, approved: true }))
+    requests = result.requests.filter(Run.isApprovable).map(Run.approve)
   }
   return { traces, outcome: "unfinished" }
 })
@@ -193,7 +193,7 @@ describe("TRUST-6 agents in definitions", () => {
       const tool = { name: "ask", parameters, approval: "always", agent: { instructions: "Inner." } }
       const bound = yield* Agent.decode({ schema_version: 2, tools: [tool] })
       const waiting = yield* endsAs("AwaitingApproval", bound.run("Go"))
-      const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+      const decisions = waiting.requests.filter(Run.isApprovable).map(Run.approve)
       const result = yield* bound.resume(waiting.state, { decisions })
       assert.deepStrictEqual(toolResults(result.conversation), [`{"q":"x"}`])
     }
@@ -211,7 +211,7 @@ describe("TRUST-6 agents in definitions", () => {
           tools: [{ name: "ask", parameters, approval: "always", agent: agentOf(instructions) }]
         })
       const waiting = yield* endsAs("AwaitingApproval", (yield* decode("Read.")).run("Go"))
-      const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+      const decisions = waiting.requests.filter(Run.isApprovable).map(Run.approve)
       const other = yield* decode("Delete.")
       const again = yield* endsAs("AwaitingApproval", other.resume(waiting.state, { decisions }))
       assert.notStrictEqual(again.requests[0].digest, waiting.requests[0].digest)
@@ -319,7 +319,7 @@ describe("TRUST-6 agents in definitions", () => {
   })
 
   test("TRUST-6 a plan, and an agent that an Effect finds, are written as contracts", everywhere([]), function* () {
-    const plan = yield* Plan.make(Step.make("a", { target: researcher }))
+    const plan = yield* Plan.make("plan", [Step.make("a", { target: researcher })])
     const parent = Agent.make("parent", {
       toolkit: [
         Agent.asTool(yield* Plan.bind(plan), { name: "order", description: "d" }),

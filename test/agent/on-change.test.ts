@@ -22,7 +22,7 @@ import { test } from "../test.ts"
 
 type ToolOptions = Parameters<typeof ToolContract.make>[0]
 
-/** A closed object of these parameters, with those that are required. */
+/** A closed object of these parameters, with the required ones. */
 const fields = (properties: Json.JsonObject, required: ReadonlyArray<string> = Object.keys(properties)) => ({
   type: "object",
   properties,
@@ -70,7 +70,7 @@ const world = (script: ScriptedModel.Script, ran: Array<unknown> = []) =>
               return ToolResult.success({ id: "p1" })
             })
     }),
-    ModelRegistry.layerAmbient.pipe(Layer.provideMerge(ScriptedModel.layer(script)))
+    ModelRegistry.layerContext.pipe(Layer.provideMerge(ScriptedModel.layer(script)))
   )
 
 const asks: ScriptedModel.Script = [{ toolCalls: [pays] }, { text: "done" }]
@@ -87,7 +87,7 @@ const approvedIn = (state: Run.State) =>
 /** The events of a run that is resumed. */
 const resumed = <A>(agent: Agent.Agent<A>, state: Run.State, options?: Agent.ResumeOptions) => {
   const events: Array<Run.Event> = []
-  const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+  const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
   return Effect.map(agent.resume(state, { ...options, onEvent }), (result) => ({ result, events }))
 }
 
@@ -98,10 +98,14 @@ const breaking = (changes: ReadonlyArray<ToolContract.Change> = []) =>
   changes.flatMap((change) => (change.breaking ? [change.path] : []))
 
 describe("DUR-10 runs outlive edits", () => {
-  const compatible: ReadonlyArray<readonly [string, Options, string]> = [
+  const compatible: ReadonlyArray<readonly [string, Options, ...Array<string>]> = [
     ["instructions", { instructions: "Pay on time." }, "/instructions"],
     ["the model", { model: "scripted/other" }, "/model"],
-    ["model options", { modelOptions: { temperature: 0 } }, "/modelOptions"],
+    ["model options", { model: "scripted/m", modelOptions: { temperature: 0 } }, "/model", "/modelOptions"],
+    ["retries", { retry: { times: 1 } }, "/retry"],
+    ["limits of time", { timeouts: { chunkMillis: 1000 } }, "/timeouts"],
+    ["the choice of tools", { toolChoice: "required" }, "/toolChoice"],
+    ["the calls at a time", { concurrency: 2 }, "/concurrency"],
     ["limits", { maxSteps: 3 }, "/maxSteps"],
     ["a new tool", { tools: [paying, looking] }, "/tools/look"],
     ["a description", { tools: [{ ...paying, description: "Sends money" }] }, "/tools/pay"],
@@ -127,7 +131,7 @@ describe("DUR-10 runs outlive edits", () => {
       "/tools/pay/success/properties/id/minLength"
     ]
   ]
-  for (const [what, options, path] of compatible) {
+  for (const [what, options, ...paths] of compatible) {
     const ran: Array<unknown> = []
     test(
       `a call that waits continues after an edit of ${what}, with the decision about it`,
@@ -140,7 +144,7 @@ describe("DUR-10 runs outlive edits", () => {
         assert.deepStrictEqual(ran, [{ amount: 5 }])
         const change = changeIn(events)
         assert.strictEqual(change?.definition, result.state.basis?.definition)
-        assert.deepStrictEqual(pluck(change?.changes ?? [], "path"), [path])
+        assert.deepStrictEqual(pluck(change?.changes ?? [], "path"), paths)
         assert.deepStrictEqual(breaking(change?.changes), [])
         const kept = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(events))
         assert.deepStrictEqual(Result.getOrThrow(Run.applyAll(state, kept)), result.state)
@@ -180,7 +184,7 @@ describe("DUR-10 runs outlive edits", () => {
       const tools = options.tools?.map((tool) => ({ ...readonly, ...tool })) ?? [{ ...paying, ...readonly }]
       const other = yield* version({ ...options, tools })
       const events: Array<Run.Event> = []
-      const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+      const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
       for (const status of [state, yield* approvedState(state)]) {
         const decisions = status === state ? decide(state) : []
         const {
@@ -264,7 +268,7 @@ describe("DUR-10 runs outlive edits", () => {
     assert.deepStrictEqual(toolResults(result.conversation), ["unknown_tool"])
   })
 
-  /** Edits that break nothing, after which an approval is about another call than the one that would run. */
+  /** Edits that break nothing, after which an approval is about another call than the call that would run. */
   const asked: ReadonlyArray<readonly [string, ToolOptions]> = [
     [
       "arguments that a default fills in",
@@ -293,7 +297,7 @@ describe("DUR-10 runs outlive edits", () => {
       const again = yield* endsAs("AwaitingApproval", second.resume(first))
       assert.deepStrictEqual(pluck(again.requests, "arguments"), [{ amount: 5, memo: "none" }])
       const state = yield* throughJson(again.state)
-      // It is compatible with the contract that the call began with, and not with the one that the request is about
+      // It is compatible with the contract that the call began with, and not with the contract of the request
       const back = yield* version({ instructions: "Pay again." })
       const { reason } = yield* failsFor("DefinitionChanged", back.resume(state))
       assert.deepStrictEqual(breaking(reason.changes), ["/tools/pay/parameters/properties/memo"])
@@ -333,8 +337,11 @@ describe("DUR-10 runs outlive edits", () => {
     world([...many, { text: "done" }]),
     function* () {
       const events: Array<Run.Event> = []
-      const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
-      yield* endsAs("Completed", (yield* version({ tools: [looking, paying] })).run("Go", { onEvent }))
+      const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
+      yield* endsAs(
+        "Completed",
+        (yield* version({ tools: [looking, paying] })).run("Go", { onEvent, repeatedCalls: "unlimited" })
+      )
       const text = events.map((event) => JSON.stringify(event))
       assert.lengthOf(
         text.filter((one) => one.includes(`"contracts"`)),
@@ -391,7 +398,7 @@ describe("DUR-10 agents inside", () => {
       const state = yield* waitingInside
       const other = yield* outer({ tools: [{ ...paying, parameters: fields({ amount, to: { type: "string" } }) }] })
       const events: Array<Run.Event> = []
-      const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+      const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
       const { reason } = yield* failsFor(
         "DefinitionChanged",
         other.resume(state, { decisions: decide(state), onEvent })

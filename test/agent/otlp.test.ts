@@ -1,6 +1,6 @@
 /** OTEL-1: what leaves the process as OTLP data. Secrets are planted in all places that hold texts of users and of code. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Metric, Redacted, Schedule, Schema, Stream } from "effect"
+import { Effect, Layer, Metric, Redacted, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpClient, HttpClientRequest, HttpRouter } from "effect/http"
 import { Agent, ModelRegistry, Telemetry, ToolFailure } from "effect-emissary"
@@ -99,14 +99,13 @@ const calls: ScriptedModel.Script = [
 ]
 
 const program = Effect.gen(function* () {
-  const options = { context: { tenant: key }, modelRetry: Schedule.recurs(1) }
+  const options = { context: { tenant: key }, retry: { times: 1, delay: 0 } }
   const run = agent.run(`My key is ${key}`, options)
   yield* run
-  const plan = yield* Plan.make(
-    { name: "daily" },
+  const plan = yield* Plan.make("daily", [
     Step.make("ask", { target: researcher }),
     Step.make("fail", { target: () => Effect.die(new Error(key)) })
-  )
+  ])
   yield* Effect.exit(Effect.flatMap(Plan.bind(plan), (bound) => Plan.run(bound, { task: key, payload: args })))
   yield* Effect.exit(Stream.runDrain(agent.stream(key)))
   yield* Effect.exit(broken.run(key))
@@ -115,7 +114,7 @@ const program = Effect.gen(function* () {
 /** The collector when the program has ended. */
 const collected = Effect.fnUntraced(function* (content: Layer.Layer<never>) {
   const to = yield* collector
-  const services = Layer.mergeAll(nearLayer, remote, ModelRegistry.layerAmbient).pipe(
+  const services = Layer.mergeAll(nearLayer, remote, ModelRegistry.layerContext).pipe(
     Layer.provideMerge(ScriptedModel.layer(calls)),
     Layer.provideMerge(serve(to))
   )

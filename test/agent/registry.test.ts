@@ -79,7 +79,7 @@ describe("ModelRegistry", () => {
     const error = yield* failsFor("InvalidModelOptions", resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
     assert.include(error.message, "/model_options/nested/0/API-Key")
     assert.notInclude(error.message, "sk-123")
-    const ambient = Effect.provide(resolve("open/m", { password: "x" }), ModelRegistry.layerAmbient)
+    const ambient = Effect.provide(resolve("open/m", { password: "x" }), ModelRegistry.layerContext)
     yield* failsFor("InvalidModelOptions", ambient)
   })
 
@@ -242,8 +242,8 @@ describe("ModelRegistry", () => {
     assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
   })
 
-  testWith(Layer.provideMerge(ModelRegistry.layerAmbient, ScriptedModel.layer([{ text: "ambient" }])))(
-    "AGENT-9 layerAmbient answers every well-formed name with the ambient model, and refuses malformed ones",
+  testWith(Layer.provideMerge(ModelRegistry.layerContext, ScriptedModel.layer([{ text: "ambient" }])))(
+    "AGENT-9 layerContext answers every well-formed name with the ambient model, and refuses malformed ones",
     function* () {
       assert.strictEqual(yield* say("any/thing", { temperature: 0, whatever: [1] }), "ambient")
       assert.strictEqual((yield* Effect.flip(resolve("thing"))).reason._tag, "InvalidModelName")

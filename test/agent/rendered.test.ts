@@ -18,9 +18,9 @@ const Search = Tool.providerDefined({
   success: Schema.Json
 })(undefined)
 
-const agent = Agent.make("tester", { toolkit: [Echo, Search] })
+const agent = Agent.make("tester", { toolkit: [Echo, Search], retry: { times: 0 } })
 
-/** Parts of answers, also those that no provider takes back. */
+/** Parts of answers, also parts that no provider takes back. */
 const Part = Schema.Literals([
   "text",
   "blank",

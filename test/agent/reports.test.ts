@@ -1,10 +1,11 @@
-/** RIGHT-9: budgets beside numbers that providers report, and the size of requests. RIGHT-10: what the event of a view holds. */
+/** RIGHT-9: context windows beside numbers that providers report, and the size of requests. RIGHT-10: what the event of a view holds. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import {
   Agent,
   AgentError,
+  ContextWindow,
   Conversation,
   Message,
   Run,
@@ -20,20 +21,20 @@ import { test } from "../test.ts"
 const big = { inputTokens: 60_000, outputTokens: 5 }
 const small = { inputTokens: 100, outputTokens: 5 }
 const threshold = 20_000
-const budget = Agent.truncate({ threshold })
+const contextWindow = ContextWindow.truncate({ above: threshold })
 const image = (bytes: number) => ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array(bytes) })
 const roles = (request: ScriptedModel.Request | undefined) => request?.prompt.content.map(({ role }) => role)
 
-/** A session whose agent has this budget, on a store of its own. */
-const hosted = (policy: Agent.Budget, script: ScriptedModel.Script) =>
-  Session.layer([Agent.make("a", { instructions: "i", budget: policy })]).pipe(
+/** A session whose agent has this contextWindow, on a store of its own. */
+const hosted = (policy: ContextWindow.Policy, script: ScriptedModel.Script) =>
+  Session.layer([Agent.make("a", { instructions: "i", contextWindow: policy })]).pipe(
     Layer.provide(VersionedStore.layerMemory),
     Layer.provideMerge(ScriptedModel.layer(script))
   )
 
 const compacting = (summaries: Array<number>) =>
-  Agent.compact({
-    threshold,
+  ContextWindow.summarize({
+    above: threshold,
     summarize: (old) => Effect.sync(() => (summaries.push(Conversation.messageCount(old)), "sum"))
   })
 
@@ -42,10 +43,10 @@ describe("RIGHT-9 reports that are too large", () => {
 
   test("RIGHT-9 L11 a chat continues after one of them, with at most one summary", function* () {
     const summaries: Array<number> = []
-    for (const policy of [budget, compacting(summaries)]) {
+    for (const policy of [contextWindow, compacting(summaries)]) {
       yield* Effect.gen(function* () {
         for (const text of ["one", "two", "three", "four", "five"]) {
-          assert.strictEqual((yield* Session.ask("s", text)).outcome._tag, "Completed")
+          assert.strictEqual((yield* Session.turn("s", text)).outcome, "Completed")
         }
         assert.strictEqual((yield* ScriptedModel.requests).length, 5)
       }).pipe(Effect.provide(hosted(policy, once)))
@@ -55,7 +56,7 @@ describe("RIGHT-9 reports that are too large", () => {
 
   test("RIGHT-9 a tool loop continues, and nothing of it is removed", function* () {
     const Look = Toolkit.make(Tool.make("look", { parameters: Schema.Struct({}), success: Schema.String }))
-    const agent = Agent.make("a", { instructions: "i", toolkit: Look, budget })
+    const agent = Agent.make("a", { instructions: "i", toolkit: Look, contextWindow })
     yield* Effect.gen(function* () {
       const result = yield* agent.run("go")
       assert.strictEqual(result.text, "end")
@@ -71,11 +72,11 @@ describe("RIGHT-9 reports that are too large", () => {
     )
   })
 
-  test("RIGHT-9 resumed with another budget, and by another model", function* () {
+  test("RIGHT-9 resumed with another contextWindow, and by another model", function* () {
     const agent = Agent.make("a", {})
     const resumed = Effect.gen(function* () {
       const { state } = yield* agent.run("one")
-      const result = yield* agent.resume(state, { input: "two", budget })
+      const result = yield* agent.resume(state, { input: "two", contextWindow })
       assert.strictEqual(result.outcome, "Completed")
     })
     yield* Effect.provide(
@@ -96,7 +97,7 @@ describe("RIGHT-9 reports that are too large", () => {
       self = yield* Conversation.addAssistant(self, "done", { usage: { inputTokens: 26_020, outputTokens: 5 } })
       return yield* Conversation.addUser(self, "last")
     })
-    const { conversation, report } = yield* Conversation.truncate(yield* chat, { budget: threshold })
+    const { conversation, report } = yield* Conversation.truncate(yield* chat, { maxTokens: threshold })
     assert.deepStrictEqual(
       report.removed.map(({ role }) => role),
       ["user", "assistant"]
@@ -111,10 +112,10 @@ describe("RIGHT-9 reports that are too large", () => {
       usage: big
     })
     self = yield* Conversation.addToolResult(self, { callId: "c", result: ToolResult.success("x") })
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: threshold })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: threshold })
     assert.deepStrictEqual([report.removed, report.shortened], [[], []])
     assert.isBelow(yield* Conversation.estimatedSize(conversation), 100)
-    const error = yield* Effect.flip(Conversation.truncate(self, { budget: 5 }))
+    const error = yield* Effect.flip(Conversation.truncate(self, { maxTokens: 5 }))
     assert.isBelow(error.needed, 100)
   })
 })
@@ -135,11 +136,11 @@ describe("RIGHT-9 reports that are too small", () => {
   ] as const) {
     test(`RIGHT-9 a report ${what} is not believed`, function* () {
       for (const policy of [
-        Agent.truncate({ threshold: 1000 }),
-        Agent.compact({ threshold: 1000, summarize: () => Effect.succeed("sum") })
+        ContextWindow.truncate({ above: 1000 }),
+        ContextWindow.summarize({ above: 1000, summarize: () => Effect.succeed("sum") })
       ]) {
         yield* Effect.gen(function* () {
-          for (let n = 0; n < 16; n++) yield* Session.ask("s", `question ${n}`)
+          for (let n = 0; n < 16; n++) yield* Session.turn("s", `question ${n}`)
           for (const { prompt } of yield* ScriptedModel.requests) {
             assert.isAtMost(yield* Effect.flatMap(Conversation.fromPrompt(prompt), Conversation.estimatedSize), 1000)
           }
@@ -158,11 +159,11 @@ describe("RIGHT-9 reports that are too small", () => {
 describe("RIGHT-9 limits in bytes and files", () => {
   test("RIGHT-9 L11 a chat with pictures stays below the size of requests, by default 20 MB", function* () {
     for (const [policy, pictures, size] of [
-      [Agent.truncate({ threshold: 1_000_000 }), 7, 3_000_000],
-      [Agent.truncate({ threshold: 1_000_000, maxBytes: 5000 }), 14, 750],
-      [Agent.compact({ threshold: 1_000_000, maxFiles: 5, summarize: () => Effect.succeed("sum") }), 14, 1]
+      [ContextWindow.truncate({ above: 1_000_000 }), 7, 3_000_000],
+      [ContextWindow.truncate({ above: 1_000_000, maxBytes: 5000 }), 14, 750],
+      [ContextWindow.summarize({ above: 1_000_000, maxFiles: 5, summarize: () => Effect.succeed("sum") }), 14, 1]
     ] as const) {
-      const agent = Agent.make("a", { budget: policy })
+      const agent = Agent.make("a", { contextWindow: policy })
       yield* Effect.gen(function* () {
         const picture = image(size)
         let { state } = yield* agent.run([picture])
@@ -181,8 +182,8 @@ describe("RIGHT-9 limits in bytes and files", () => {
 
   test("RIGHT-9 a view has room to grow: it is not made anew for each message", function* () {
     const events: Array<Run.Event> = []
-    const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
-    const agent = Agent.make("a", { budget: Agent.truncate({ threshold: 1_000_000, maxFiles: 10 }) })
+    const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
+    const agent = Agent.make("a", { contextWindow: ContextWindow.truncate({ above: 1_000_000, maxFiles: 10 }) })
     yield* Effect.gen(function* () {
       let { state } = yield* agent.run([image(1)])
       for (let n = 0; n < 30; n++) state = (yield* agent.resume(state, { input: [image(1)], onEvent })).state
@@ -192,11 +193,11 @@ describe("RIGHT-9 limits in bytes and files", () => {
   })
 
   test("RIGHT-9 the error of a message that passes one by itself names it", ScriptedModel.layer([]), function* () {
-    const agent = Agent.make("a", { budget: Agent.truncate({ threshold: 1_000_000, maxBytes: 1000 }) })
-    const error = yield* failsMidway("BudgetFailed", agent.run([image(3000)]))
+    const agent = Agent.make("a", { contextWindow: ContextWindow.truncate({ above: 1_000_000, maxBytes: 1000 }) })
+    const error = yield* failsMidway("ContextWindowFailed", agent.run([image(3000)]))
     assert.match(error.message, /expected at most 1000 bytes .* got 4000\. Raise maxBytes/)
     const cause = AgentError.causeOf(error.reason)
-    assert(cause._tag === "Some" && Schema.is(Conversation.BudgetTooSmall)(cause.value))
+    assert(cause._tag === "Some" && Schema.is(Conversation.ConversationTooLarge)(cause.value))
     assert.strictEqual(cause.value.unit, "bytes")
   })
 })
@@ -207,13 +208,13 @@ describe("RIGHT-10 the event of a view", () => {
   test("RIGHT-10 names messages by id: of its content only a summary and shortened results are new", function* () {
     const Read = Toolkit.make(Tool.make("read", { success: Schema.String }))
     const events: Array<Run.Event> = []
-    const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+    const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
     for (const policy of [
-      Agent.truncate({ threshold: 4000, target: 3900, keepOutput: 20 }),
-      Agent.compact({ threshold: 4000, summarize: () => Effect.succeed("THE SUMMARY") })
+      ContextWindow.truncate({ above: 4000, to: 3900, keepOutput: 20 }),
+      ContextWindow.summarize({ above: 4000, summarize: () => Effect.succeed("THE SUMMARY") })
     ]) {
       events.length = 0
-      const agent = Agent.make("a", { instructions: "INSTRUCTIONS", toolkit: Read, budget: policy })
+      const agent = Agent.make("a", { instructions: "INSTRUCTIONS", toolkit: Read, contextWindow: policy })
       yield* Effect.gen(function* () {
         let { state } = yield* agent.run("TEXT 0", { onEvent })
         for (let n = 1; n < 5; n++) state = (yield* agent.resume(state, { input: `TEXT ${n}`, onEvent })).state
@@ -248,16 +249,16 @@ describe("RIGHT-10 the event of a view", () => {
     }
   })
 
-  test("RIGHT-10 L11 a session with pictures and a budget answers each message with one model call", function* () {
+  test("RIGHT-10 L11 a session with pictures and a context window answers each message with one model call", function* () {
     for (const policy of [
-      Agent.truncate({ threshold: 16_100, target: 16_000 }),
-      Agent.compact({ threshold: 16_100, keepRecent: 9, summarize: () => Effect.succeed("sum") })
+      ContextWindow.truncate({ above: 16_100, to: 16_000 }),
+      ContextWindow.summarize({ above: 16_100, keepRecent: 9, summarize: () => Effect.succeed("sum") })
     ]) {
       yield* Effect.gen(function* () {
         const picture = image(750_000)
         for (let n = 0; n < 14; n++) {
-          const result = yield* Session.ask("s", n < 12 ? [ToolResult.textPart(`m${n}`), picture] : "plain text")
-          assert.strictEqual(result.outcome._tag, "Completed")
+          const result = yield* Session.turn("s", n < 12 ? [ToolResult.textPart(`m${n}`), picture] : "plain text")
+          assert.strictEqual(result.outcome, "Completed")
         }
         assert.strictEqual((yield* ScriptedModel.requests).length, 14)
       }).pipe(Effect.provide(hosted(policy, () => ({ text: "ok" }))))

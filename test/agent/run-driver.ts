@@ -177,6 +177,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
           _tag: "ApprovalRequested",
           at: at(),
           callId,
+          name,
           arguments: call.part.arguments,
           digest: digestOf(callId)
         })

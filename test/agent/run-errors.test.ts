@@ -3,7 +3,7 @@ import { Cause, Duration, Effect, Option, Schema } from "effect"
 import { AiError } from "effect/ai"
 import { inspect } from "node:util"
 import * as agentReason from "#src/agent/internal/agentReason.ts"
-import * as performAction from "#src/agent/internal/performAction.ts"
+import * as runParts from "#src/run/internal/runParts.ts"
 import { Agent, AgentError, Run } from "effect-emissary"
 import type { VersionedCodec } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -24,6 +24,7 @@ import {
 } from "./run-events.ts"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
+import * as modelCall from "#src/agent/internal/modelCall.ts"
 
 const secret = "sk-SECRET"
 
@@ -44,8 +45,8 @@ const refusal = new AiError.AiError({
 describe("errors of a run", () => {
   test("L4 every reason names the expected, the found and the remedy, and survives JSON", function* () {
     const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
-      [performAction.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
-      [performAction.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
+      [modelCall.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "(retry)"]],
+      [modelCall.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
       [agentReason.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
       [
         agentReason.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
@@ -75,7 +76,7 @@ describe("errors of a run", () => {
         }),
         ["sha256:1", "sha256:2", "/instructions was a1, now b2", "compatible"]
       ],
-      [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
+      [new Run.InvalidDecision({ callId: "a", problem: "unknown", waiting: [{ callId: "b" }] }), [`"a"`, `"b"`]],
       [agentReason.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],
       [agentReason.makeReason("MaxDepth", { limit: 8 }), ["8", "maxDepth"]]
     ]
@@ -98,7 +99,7 @@ describe("errors of a run", () => {
   })
 
   it("L8 the provider's error stays out of messages, JSON and whatever prints an error", () => {
-    const reason = performAction.modelFailed(refusal)
+    const reason = modelCall.modelFailed(refusal)
     assert.strictEqual(Option.getOrUndefined(AgentError.causeOf(reason)), refusal)
     const error = new AgentError.AgentError({ agent: "support", reason, state })
     for (const text of [
@@ -149,10 +150,10 @@ describe("errors of a run", () => {
   })
 
   it("L8 retryability and the provider's wait are kept", () => {
-    const reason = performAction.modelFailed(rateLimit)
+    const reason = modelCall.modelFailed(rateLimit)
     assert.isTrue(reason.retryable)
     assert.strictEqual(reason.retryAfterMillis, 3000)
-    assert.isFalse(performAction.modelFailed(refusal).retryable)
+    assert.isFalse(modelCall.modelFailed(refusal).retryable)
   })
 
   test("L4 reasons can be caught one by one", function* () {
@@ -173,7 +174,10 @@ describe("errors of a run", () => {
     const outcomes: ReadonlyArray<[Run.Outcome, string]> = [
       [{ _tag: "MaxSteps" }, "maxSteps"],
       [
-        { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret }, digest: "d" }] },
+        {
+          _tag: "AwaitingApproval",
+          requests: [{ _tag: "Approval", callId: "c1", name: "pay", arguments: { to: secret }, digest: "d" }]
+        },
         `"c1" (pay)`
       ],
       [{ _tag: "Interrupted", reason: "timeout" }, "Interrupted"],
@@ -188,11 +192,13 @@ describe("errors of a run", () => {
     ]
     const codec = Schema.toCodecJson(AgentError.RunIncomplete)
     for (const [outcome, mention] of outcomes) {
-      const error = new AgentError.RunIncomplete({ outcome, state })
+      assert(outcome._tag !== "Completed")
+      const error = new AgentError.RunIncomplete({ result: runParts.ended(runParts.resultBaseOf(state), outcome) })
       assert.include(error.message, mention)
       assert.notInclude(error.message, secret)
       const decoded = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(error))
-      assert.deepStrictEqual(decoded.outcome, outcome)
+      assert.deepStrictEqual(runParts.outcomeOf(decoded.result), outcome)
+      assert.deepStrictEqual(decoded.result.steps, state.totalSteps)
     }
   })
 })

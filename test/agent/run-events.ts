@@ -3,6 +3,7 @@ import { assert } from "@effect/vitest"
 import { Result } from "effect"
 import type { EventOf, MaxSteps, PlanRunEvent, Purpose } from "#src/run/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { time } from "./run-driver.ts"
 import { digestOf } from "../decisions.ts"
 
@@ -63,6 +64,12 @@ export const input = (text = "hello", maxSteps: MaxSteps = 16): EventOf<"InputAd
   maxSteps
 })
 
+export const steering = (text = "hello"): EventOf<"InputAdded"> => ({
+  _tag: "InputAdded",
+  at,
+  message: userMessage(text)
+})
+
 export const step = (step: number, purpose: Purpose = "answer"): EventOf<"StepStarted"> => ({
   _tag: "StepStarted",
   at,
@@ -84,15 +91,49 @@ export const answered = (
 export const mistaken: EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
 /** Events of a plan that answers. */
 const ofPlan = (event: PlanRunEvent): EventOf<"PlanEvent"> => ({ _tag: "PlanEvent", event })
+/** The first event of a plan: these steps, which run one after the other, or together. */
+export const planBegins = (steps: ReadonlyArray<string>, parallel = false, maxIterations = 9) =>
+  ofPlan({
+    _tag: "PlanStarted",
+    at,
+    runId: "plan",
+    plan: "p",
+    digest: "d",
+    depth: 0,
+    maxIterations,
+    input: { task: "q", payload: "q" },
+    context: {},
+    basis: {
+      digest: "d",
+      parts: {},
+      steps: steps.map((name) => ({ name, parallel, target: `function ${name}`, digest: "d" }))
+    }
+  })
 export const planStep = (step: string) => ofPlan({ _tag: "StepStarted", at, step })
-export const planUsed = (usage: Message.TokenUsage, step = "a") =>
-  ofPlan({ _tag: "AgentChanged", at, step, event: { _tag: "AnswerDiscarded", at, usage } })
-export const planWaits = (...requests: ReadonlyArray<Run.ApprovalRequest>) =>
-  ofPlan({ _tag: "PlanFinished", at, outcome: { _tag: "Paused", pauses: [], requests } })
-export const planLimited = ofPlan({ _tag: "PlanFinished", at, outcome: { _tag: "LimitReached", limit: 1, next: "b" } })
-export const planDecided = (step: string, callId: string) =>
-  ofPlan({ _tag: "StepDecided", at, step, callId, digest: digestOf(callId), approved: true })
+export const planDone = (step: string) =>
+  ofPlan({
+    _tag: "StepFinished",
+    at,
+    record: { step, task: "q", output: step, usage: {}, attempts: 1, startedAt: at, finishedAt: at }
+  })
+export const inStep = (step: string, event: Run.Event) => ofPlan({ _tag: "AgentChanged", at, step, event })
+/** The step waits for something inside it, or for a call of its own, whose id is the step with its first turn. */
+export const planPaused = (step: string, asks = true) => {
+  const question = { digest: digestOf(`${step}:1`), request: { name: "pay", arguments: { amount: 5 } } }
+  return ofPlan({ _tag: "StepPaused", at, step, ...(asks ? { question, asked: 1 } : undefined) })
+}
+export const planLimited = (limit: number, next: string) =>
+  ofPlan({ _tag: "PlanFinished", at, outcome: { _tag: "LimitReached", limit, next } })
+export const planDecided = (step: string) =>
+  ofPlan({ _tag: "StepDecided", at, step, callId: `${step}:1`, digest: digestOf(`${step}:1`), approved: true })
 export const planResumed = ofPlan({ _tag: "PlanResumed", at })
+/** Ends the plan of a run as it comes next. */
+export const planEnds = (state: Run.State): Run.State => {
+  assert(state.plan !== undefined)
+  const action = runTransition.plans.next(state.plan)
+  assert(action._tag === "Finish")
+  return go(state, ofPlan({ _tag: "PlanFinished", at, outcome: action.outcome }))
+}
 export const toolStarted = (callId: string, rest?: { readonly idempotent: true }): EventOf<"ToolStarted"> => ({
   _tag: "ToolStarted",
   at,
@@ -109,6 +150,7 @@ export const asked = (callId: string): EventOf<"ApprovalRequested"> => ({
   _tag: "ApprovalRequested",
   at,
   callId,
+  name: "tool",
   arguments: {},
   digest: digestOf(callId)
 })

@@ -18,17 +18,17 @@ describe("L3 released versions of runs", () => {
       [calls.slice(1), `expected the status of the open call "${first.callId}"`],
       [
         [...calls, { ...first, callId: "other" }],
-        "expected one status for each open call of the conversation and for no other"
+        "expected one status for each open call of the conversation, and no other status"
       ]
     ] as const) {
       const error = yield* Effect.flip(
         Run.stateCodec.decode({ ...Object(json), state: { ...Object(json).state, calls: changed } })
       )
-      assert.include(error.message, expected)
+      assert.include(error.message, `: ${expected}`)
     }
   })
 
-  for (const name of ["finished", "waiting", "interrupted", "fitted", "progress"]) {
+  for (const name of ["finished", "waiting", "interrupted", "fitted", "plan"]) {
     test(`L3 run ${name}, version 1: its events fold to its state, and both are written back as they were`, function* () {
       const events = yield* Run.eventsCodec.decode(golden(`run-events-${name}-v1`))
       const state = yield* Run.stateCodec.decode(golden(`run-state-${name}-v1`))

@@ -17,6 +17,7 @@ import {
   interrupted,
   mistaken,
   next,
+  planBegins,
   planStep,
   ran,
   refused,
@@ -60,7 +61,7 @@ describe("RIGHT-6 L5 answers without anything", () => {
   })
 
   it("RIGHT-6 the answer of a plan is what its steps made", () => {
-    const state = run(started(), input("q"), step(1), planStep("a"), answered(""))
+    const state = run(started(), input("q"), step(1), planBegins(["a"]), planStep("a"), answered(""))
     assert.strictEqual(next(state), "Completed")
   })
 
@@ -127,7 +128,7 @@ describe("AGENT-4 steps and outcomes", () => {
       toolStarted("k"),
       ...inner.map((event) => child("k", event))
     )
-    const paths = Run.approvalRequests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
+    const paths = Run.requests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
     assert.deepStrictEqual(paths, ["w", "k/w"])
   })
 
@@ -276,7 +277,7 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
 
   it("AGENT-3 the error about a state of another definition names both", () => {
     const changed = new Run.DefinitionChanged({ expected: "sha256:2", found: "sha256:1", changes: [] })
-    assert.include(changed.message, "expected a state of the definition sha256:2, found one of sha256:1")
+    assert.include(changed.message, "expected a state of the definition sha256:2, found a state of sha256:1")
   })
 })
 
@@ -343,7 +344,7 @@ describe("AGENT-8 agents as tools", () => {
   }
   const suspended = (parent: Run.State) => {
     const asking = go(parent, ...begin("a"), ...inner(step(1), answer(["x"]), asked("x")))
-    const requests = [{ callId: "x", name: "tool", arguments: {}, digest: digestOf("x") }] as const
+    const requests = [{ _tag: "Approval", callId: "x", name: "tool", arguments: {}, digest: digestOf("x") }] as const
     return go(asking, child("a", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests } }))
   }
 
@@ -351,7 +352,7 @@ describe("AGENT-8 agents as tools", () => {
     const both = go(asking("a", "x"), asked("x"))
     const over = end(suspended(both))
     assert.deepStrictEqual(
-      Run.approvalRequests(over).map(({ callId, path }) => [...(path ?? []), callId]),
+      Run.requests(over).map(({ callId, path }) => [...(path ?? []), callId]),
       [["a", "x"], ["x"]]
     )
     assert.strictEqual(problem(decide(over, decision("x"))), "ambiguous")
@@ -363,10 +364,10 @@ describe("AGENT-8 agents as tools", () => {
 
   it("AGENT-8 TOOL-7 a request with `approved` added is a decision, also where ids are equal", () => {
     const over = end(suspended(go(asking("a", "x"), asked("x"))))
-    const requests = Run.approvalRequests(over)
-    const events = Result.getOrThrow(decide(over, ...requests.map((request) => ({ ...request, approved: true }))))
+    const requests = Run.requests(over)
+    const events = Result.getOrThrow(decide(over, ...requests.filter(Run.isApprovable).map(Run.approve)))
     assert.deepStrictEqual(pluck(events, "_tag"), ["ChildEvent", "ApprovalDecided"])
-    assert.notProperty(Run.approvalRequests(go(asking("a"), asked("a")))[0], "path")
+    assert.notProperty(Run.requests(go(asking("a"), asked("a")))[0], "path")
   })
 
   it("AGENT-8 L6 after a crash the child continues from its state, a call without one is lost", () => {
@@ -384,7 +385,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it("AGENT-8 a child begins with RunStarted, one deeper, under a call that started", () => {
     const state = go(asking("a"), toolStarted("a"))
-    assert.include(refused(state, child("a", input())).message, "in the run of call a")
+    assert.include(refused(state, child("a", input())).message, "in the run inside a")
     assert.include(refused(state, child("a", started({ depth: 3 }))).message, "depth 1")
     assert.strictEqual(refused(asking("a"), child("a", started({ depth: 1 }))).reason._tag, "CallStatus")
     assert.strictEqual(refused(asking("a"), child("z", started({ depth: 1 }))).reason._tag, "UnknownCall")
@@ -419,8 +420,8 @@ describe("AGENT-3 states as values", () => {
     for (const [fields, text] of [
       [{ path: [] }, `ToolStarted ${rest}`],
       [{ path: [], index: 0 }, `ToolStarted at index 0 ${rest}`],
-      [{ path: ["a"] }, `ToolStarted in the run of call a ${rest}`],
-      [{ path: ["a", "b"], index: 3 }, `ToolStarted at index 3 in the run of call a > b ${rest}`]
+      [{ path: ["a"] }, `ToolStarted in the run inside a ${rest}`],
+      [{ path: ["a", "b"], index: 3 }, `ToolStarted at index 3 in the run inside a > b ${rest}`]
     ] as const) {
       assert.strictEqual(new Run.EventError({ event: "ToolStarted", reason, ...fields }).message, text)
     }

@@ -5,17 +5,22 @@ import * as write from "./run-events.ts"
 import { digestOf } from "../decisions.ts"
 
 const { answered, asked, at, call, child, decided, end, finished, go, input, interrupted, ran, run, step } = write
-const { mistaken, planDecided, planLimited, planResumed, planStep, planUsed, planWaits, resumed, started } = write
+const {
+  inStep,
+  mistaken,
+  planBegins,
+  planDecided,
+  planDone,
+  planEnds,
+  planLimited,
+  planPaused,
+  planResumed,
+  planStep
+} = write
+const { resumed, started } = write
 const { toolStarted } = write
 
 const usage = { inputTokens: 3, outputTokens: 2 }
-const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
-  callId,
-  name: "pay",
-  arguments: { amount: 5 },
-  digest: digestOf(callId),
-  ...(path && { path })
-})
 const inner = (maxSteps: number) => [
   started({ runId: "inner", depth: 1, maxSteps }),
   input("task", maxSteps),
@@ -29,7 +34,8 @@ const calling = go(begun, step(1), answered([call("a"), call("b")]))
 const withChild = go(calling, toolStarted("a"), ...inside(...inner(2)))
 const waitingInside = go(withChild, ...inside(asked("c")))
 const waiting = go(calling, asked("a"), ...ran("b"))
-const saving = go(begun, step(1), planWaits(request("p"), request("p", ["a"]), request("q")))
+const planning = go(begun, step(1), planBegins(["p", "q"], true), planStep("p"), planStep("q"))
+const saving = planEnds(go(planning, planPaused("p"), planPaused("q")))
 const forOutput = (structured: "always" | "fallback") => run(started({ structured }), input("q", 2))
 const invalid = {
   output: { _tag: "Invalid", issues: [{ path: "/n", expected: "a number", found: "a text" }] }
@@ -71,10 +77,9 @@ const states: Readonly<Record<string, Run.State>> = {
   "an agent as a call that waits": waitingInside,
   "an agent as a call that ended because it waits": go(waitingInside, ...inside(ends(dueOf(waitingInside)))),
   "all calls done": go(calling, ...ran("a"), ...ran("b")),
-  "progress that waits": saving,
-  "progress with a decision": go(saving, decided("q", true)),
-  "progress whose decision is recorded": go(saving, decided("q", true), planDecided("s", "q")),
-  "progress without requests": go(begun, step(1), planUsed(usage)),
+  "a plan that waits": saving,
+  "a plan with a decision": go(saving, planDecided("q")),
+  "a plan under way": planning,
   "structured: a step": go(forOutput("always"), step(1, "structured")),
   "structured: an invalid output": go(forOutput("always"), step(1, "structured"), answered("{", "stop", invalid)),
   "fallback: a step": go(forOutput("fallback"), step(1)),
@@ -107,6 +112,7 @@ const failure = ToolResult.failure("unknown_tool", "no")
 const events: Readonly<Record<string, Run.Event>> = {
   RunStarted: started(),
   InputAdded: input("more", 7),
+  "InputAdded that steers": write.steering("more"),
   "StepStarted 1": step(1),
   "StepStarted 2": step(2),
   "StepStarted 1 structured": step(1, "structured"),
@@ -121,11 +127,12 @@ const events: Readonly<Record<string, Run.Event>> = {
   "ModelAnswered an output call without an output": answered([call("o")], "stop", { outputCall: "o" }),
   AnswerDiscarded: { _tag: "AnswerDiscarded", at, usage },
   ModelMistaken: mistaken,
+  "PlanEvent PlanStarted": planBegins(["y"]),
   "PlanEvent StepStarted": planStep("y"),
-  "PlanEvent with usage": planUsed(usage),
-  "PlanEvent that waits": planWaits(request("r")),
-  "PlanEvent at the limit": planLimited,
-  "PlanEvent StepDecided": planDecided("s", "q"),
+  "PlanEvent StepFinished": planDone("p"),
+  "PlanEvent with an event of an agent": inStep("q", started({ depth: 1, runId: "in a step" })),
+  "PlanEvent at the limit": planLimited(1, "p"),
+  "PlanEvent StepDecided": planDecided("q"),
   "PlanEvent PlanResumed": planResumed,
   "ApprovalRequested a": asked("a"),
   "ApprovalRequested nobody": asked("nobody"),

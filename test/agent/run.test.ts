@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Ref, Schedule, Schema, Scope } from "effect"
+import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Ref, Schema, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, Message, RunContext, ToolResult, ToolRuntime, type Run } from "effect-emissary"
+import { Agent, Conversation, Message, RunContext, ToolResult, ToolRuntime, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, toolResults, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
@@ -84,8 +84,8 @@ describe("AGENT-2 run", () => {
     assert.strictEqual(yield* agent.ask("Hello"), "hi")
     const error = yield* Effect.flip(agent.ask("Hello", { maxSteps: 1 }))
     assert(error._tag === "RunIncomplete")
-    assert.strictEqual(error.outcome._tag, "MaxSteps")
-    assert.lengthOf(Conversation.openCalls(error.state.conversation), 1)
+    assert.strictEqual(error.result.outcome, "MaxSteps")
+    assert.lengthOf(Conversation.openCalls(error.result.conversation), 1)
   })
 
   testGiven([
@@ -106,12 +106,12 @@ describe("AGENT-2 run", () => {
     { fail: { reason: "InternalProviderError" } },
     { text: "hi" },
     { fail: { reason: "AuthenticationError" } }
-  ])("AGENT-2 modelRetry retries what can be retried", function* () {
+  ])("AGENT-2 a run retries what can be retried", function* () {
     assert.strictEqual(
-      (yield* after("2 seconds", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))).text,
+      (yield* after("2 seconds", agent.run("Hello", { retry: { times: 5, delay: "1 second", factor: 1 } }))).text,
       "hi"
     )
-    yield* failsFor("ModelFailed", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
+    yield* failsFor("ModelFailed", agent.run("Hello", { retry: { times: 5, delay: "1 second", factor: 1 } }))
   })
 
   const held = world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])
@@ -193,7 +193,7 @@ describe("AGENT-2 run", () => {
   const echoThenText = world([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }])
   test("AGENT-2 onEvent is called after every event, with the state that holds it", echoThenText, function* () {
     const seen = yield* Ref.make<ReadonlyArray<readonly [string, number]>>([])
-    const onEvent = ({ event, state }: Agent.Entry) =>
+    const onEvent = ({ event, state }: Agent.RecordedEvent) =>
       Ref.update(seen, (all) => [...all, [event._tag, state.revision] as const])
     yield* agent.run("Hello", { onEvent })
     assert.deepStrictEqual(yield* Ref.get(seen), [
@@ -283,7 +283,7 @@ describe("AGENT-2 run", () => {
     bugAndEcho,
     function* () {
       const finished: Array<runParts.EventOf<"ToolFinished">> = []
-      const onEvent = ({ event }: Agent.Entry) =>
+      const onEvent = ({ event }: Agent.RecordedEvent) =>
         Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
       const { conversation } = yield* agent.run("Hello", { onEvent })
       assert.notInclude(JSON.stringify([finished, conversation]), "a bug")
@@ -332,7 +332,7 @@ describe("AGENT-2 run", () => {
     const dated = Agent.make("dated", { instructions: Effect.map(Ref.get(today), (day) => `It is ${day}.`), toolkit })
     const first = yield* endsAs("AwaitingApproval", dated.run("Delete it"))
     yield* Ref.set(today, "Tuesday")
-    const decisions = first.requests.map((request) => ({ ...request, approved: true }))
+    const decisions = first.requests.filter(Run.isApprovable).map(Run.approve)
     const second = yield* endsAs("Completed", dated.resume(first.state, { decisions }))
     const [system] = Conversation.messages(second.conversation)
     assert.strictEqual(system === undefined ? "" : Message.text(system), "It is Monday.")
@@ -349,7 +349,7 @@ describe("AGENT-2 run", () => {
     return Effect.gen(function* () {
       const scoped = yield* Scoped
       for (const answer of ["one", "two"]) {
-        const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => log.push(event._tag))
+        const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => log.push(event._tag))
         assert.strictEqual((yield* scoped.run("Hello", { onEvent })).text, answer)
         assert.strictEqual(log.at(0), "open")
         assert.strictEqual(log.at(-2), "RunFinished")

@@ -1,4 +1,4 @@
-/** RIGHT-22 L8 L11: names of tools, agents and steps are data: one that is spelled like a secret key never keeps a run from storage. */
+/** RIGHT-22 L8 L11: names of tools, agents and steps are data: a name that is spelled like a secret key never keeps a run from storage. */
 import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Layer, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -66,10 +66,10 @@ describe("RIGHT-22 L11 names that are spelled like secret keys", () => {
     world,
     function* () {
       const events: Array<Run.Event> = []
-      const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+      const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
       const { state } = yield* agentOf("token").run("go", { onEvent })
       const waiting = yield* throughRun(state, events)
-      assert.lengthOf(Run.approvalRequests(waiting), 2 * names.length)
+      assert.lengthOf(Run.requests(waiting), 2 * names.length)
       const edited = agentOf("token", "Go on.")
       const result = yield* edited.resume(waiting, { decisions: decide(waiting), onEvent })
       assert.strictEqual(result.outcome, "Completed")
@@ -80,19 +80,17 @@ describe("RIGHT-22 L11 names that are spelled like secret keys", () => {
 
   const planOf = (last: string, answer = "end") =>
     Effect.gen(function* () {
-      const nested = yield* Plan.make(
-        { name: "secrets" },
+      const nested = yield* Plan.make("secrets", [
         Step.make("password", { target: () => Effect.succeed({ token: "output" }), writes: "api_key" })
-      )
-      const plan = yield* Plan.make(
-        { name: "credentials" },
+      ])
+      const plan = yield* Plan.make("credentials", [
         Step.make("jwt", { target: agentOf("pat"), writes: "token" }),
         Step.make("api_key", { target: yield* Plan.bind(nested) }),
         Step.make("token", {
           target: ({ decision }) => (decision === undefined ? Step.pause("which?") : Effect.succeed("ok"))
         }),
         Step.make(last, { target: () => Effect.succeed(answer), ...(answer === "end" ? undefined : { writes: "dsn" }) })
-      )
+      ])
       return yield* Plan.bind(plan)
     })
 
@@ -114,7 +112,7 @@ describe("RIGHT-22 L11 names that are spelled like secret keys", () => {
       yield* through(ended.state)
 
       const log: Array<Run.Event> = []
-      const note = ({ event }: Agent.Entry) => Effect.sync(() => void log.push(event))
+      const note = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void log.push(event))
       const first = yield* throughRun((yield* bound.run("go", { onEvent: note })).state, log)
       const second = yield* bound.resume(first, { decisions: decide(first), onEvent: note })
       yield* throughRun(second.state, log)
@@ -136,7 +134,7 @@ describe("RIGHT-22 L11 names that are spelled like secret keys", () => {
 
   test("a secret key in the context of a run is refused as before", world, function* () {
     const events: Array<Run.Event> = []
-    const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void events.push(event))
+    const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void events.push(event))
     yield* agentOf("token").run("go", { onEvent })
     const [started, ...rest] = events
     assert(started?._tag === "RunStarted")
@@ -178,8 +176,8 @@ describe("RIGHT-22 L11 names of a session that are spelled like secret keys", ()
         "token",
         requests.map(({ callId, digest, path }) => ({ callId, digest, approved: true, ...(path && { path }) }))
       )
-      assert.strictEqual((yield* Session.ask("token", "hi")).text, "ok")
-      for (let n = 0; n < 3; n++) yield* Session.ask("token", `${n}`)
+      assert.strictEqual((yield* Session.turn("token", "hi")).text, "ok")
+      for (let n = 0; n < 3; n++) yield* Session.turn("token", `${n}`)
     })
   }
 })

@@ -161,10 +161,10 @@ describe("MEND-5 what is shown is what the digest covers and the handler receive
     const chosen = [...some.filter(([name]) => name !== "count"), ["count", 0] as const]
     const { handlers, ran, toolkit } = toolOf(chosen)
     return Effect.gen(function* () {
-      const plan = yield* Plan.make(
+      const plan = yield* Plan.make("plan", [
         Step.make("arguments", { target: () => Effect.succeed(of("written", chosen)) }),
         Step.make("pay", { target: "pay", input: Schema.Record(Schema.String, Schema.Json) })
-      )
+      ])
       const bound = yield* Plan.bind(plan, { toolkit })
       const first = yield* endsAs("Paused", Plan.run(bound, "Go"))
       assert.deepStrictEqual(pluck(first.requests, "arguments"), [of("shown", chosen)])
@@ -182,14 +182,11 @@ describe("MEND-5 what is shown is what the digest covers and the handler receive
         Layer.provide([VersionedStore.layerMemory, handlers, asks(of("written", chosen))])
       )
       return Effect.gen(function* () {
-        yield* Session.ask("a", "Go")
+        yield* Session.turn("a", "Go")
         const sessions = yield* Session.Session
         const { requests } = yield* stateOf(sessions, "a")
         assert.deepStrictEqual(pluck(requests, "arguments"), [of("shown", chosen)])
-        const decided = yield* sessions.decide(
-          "a",
-          requests.map((request) => ({ ...request, approved: true }))
-        )
+        const decided = yield* sessions.decide("a", requests.filter(Run.isApprovable).map(Run.approve))
         yield* Session.await("a", decided)
         assert.deepStrictEqual(ran, [of("received", chosen)])
       }).pipe(Effect.provide(layer))
@@ -241,7 +238,7 @@ describe("MEND-5 what is shown is what the digest covers and the handler receive
           Effect.provide([
             client,
             stubs,
-            ModelRegistry.layerAmbient.pipe(
+            ModelRegistry.layerContext.pipe(
               Layer.provideMerge(ScriptedModel.layer([...turns, { text: "done" }, { text: "done" }]))
             )
           ])

@@ -26,7 +26,7 @@ describe("RIGHT-8 decisions of a wrong shape", () => {
     const clerk = Agent.make("clerk", { toolkit: kit })
     const program = Effect.gen(function* () {
       const waiting = yield* clerk.run("Pay")
-      const [request] = Run.approvalRequests(waiting.state)
+      const [request] = Run.requests(waiting.state)
       assert(request !== undefined)
       const wrong: ReadonlyArray<unknown> = [
         {},
@@ -51,7 +51,7 @@ describe("RIGHT-8 decisions of a wrong shape", () => {
   test("RIGHT-8 the same for a plan", function* () {
     const program = Effect.gen(function* () {
       const clerk = Agent.make("clerk", { toolkit: kit })
-      const plan = yield* Plan.bind(yield* Plan.make({ name: "p" }, Step.make("pay", { target: clerk })))
+      const plan = yield* Plan.bind(yield* Plan.make("p", [Step.make("pay", { target: clerk })]))
       const waiting = yield* plan.run("Pay")
       for (const decisions of [{}, null, [null]]) {
         // @ts-expect-error -- the values of a form
@@ -116,7 +116,7 @@ describe("RIGHT-8 names", () => {
         assert.include(message, problem)
         if (problem === "not seen") assert.notInclude(message, name)
       }
-      const plan = yield* Plan.make(Step.make("a", { target: () => Effect.succeed("b") }))
+      const plan = yield* Plan.make("plan", [Step.make("a", { target: () => Effect.succeed("b") })])
       const error = yield* Effect.flip(Effect.provide(Plan.bind(plan, { toolkit: own }), world))
       assert.strictEqual(error._tag, "ToolNameError")
     })

@@ -28,7 +28,11 @@ describe("AGENT-4 steps", () => {
     function* () {
       const result = yield* endsAs("MaxSteps", agent.run("Hello"))
       assert.strictEqual(result.steps, 16)
-      for (const [maxSteps, steps] of [...[0, -1, NaN, 1.5].map((few) => [few, 1] as const), [2.5, 2] as const]) {
+      for (const [maxSteps, steps] of [
+        [1, 1],
+        [1.5, 1],
+        [2.5, 2]
+      ] as const) {
         const limited = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps }))
         assert.strictEqual(limited.steps, steps)
         assert.isTrue(Result.isSuccess(yield* Effect.result(Run.stateCodec.encodeJson(limited.state))))

@@ -1,8 +1,8 @@
 import { assert, describe } from "@effect/vitest"
-import { Cause, Deferred, Duration, Effect, Fiber, Ref, Schedule, Schema, Stream } from "effect"
+import { Cause, Deferred, Duration, Effect, Fiber, Ref, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent } from "effect-emissary"
+import { Agent, AgentEvent, Run } from "effect-emissary"
 
 import { call, Probe, toolkit, toolResults, testGiven, world } from "./fixtures.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
@@ -116,9 +116,9 @@ describe("AGENT-5 stream", () => {
     "HOUSE-2 AGENT-5 a slow reader slows nothing, and misses no event",
     function* () {
       const seen = yield* Ref.make(0)
-      const onEvent = ({ state }: Agent.Entry) => Ref.set(seen, state.totalSteps)
+      const onEvent = ({ state }: Agent.RecordedEvent) => Ref.set(seen, state.totalSteps)
       const gate = yield* Deferred.make<void>()
-      const fiber = yield* agent.stream("Hello", { onEvent, maxSteps: "unlimited" }).pipe(
+      const fiber = yield* agent.stream("Hello", { onEvent, maxSteps: "unlimited", repeatedCalls: "unlimited" }).pipe(
         Stream.tap(() => Deferred.await(gate)),
         Stream.filter(({ _tag }) => _tag === "StepFinished"),
         Stream.runCount,
@@ -133,7 +133,7 @@ describe("AGENT-5 stream", () => {
 
   const retried = world([{ text: "wrong", fail: { reason: "InternalProviderError" } }, { text: "right" }])
   test("AGENT-2 a step that is retried reports that its deltas are void", retried, function* () {
-    const events = yield* Stream.runCollect(agent.stream("Hello", { modelRetry: Schedule.recurs(2) }))
+    const events = yield* Stream.runCollect(agent.stream("Hello", { retry: { times: 2, delay: 0 } }))
     const at = events.findIndex(({ _tag }) => _tag === "StepRetried")
     assert.isAbove(at, 0)
     assert.strictEqual(textOf(events.slice(at)), "right")
@@ -149,7 +149,7 @@ describe("AGENT-5 stream", () => {
   const deleting = world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "deleted" }])
   test("AGENT-5 AGENT-7 a resumed run streams, too", deleting, function* () {
     const first = yield* endsAs("AwaitingApproval", agent.run("Delete it"))
-    const decisions = first.requests.map((request) => ({ ...request, approved: true }))
+    const decisions = first.requests.filter(Run.isApprovable).map(Run.approve)
     const events = yield* Stream.runCollect(agent.resumeStream(first.state, { decisions }))
     assert(events[0]?._tag === "RunStarted" || events.some((event) => event._tag === "RunStarted" && event.resumed))
     assert.isTrue(events.some((event) => event._tag === "TextDelta"))

@@ -193,13 +193,13 @@ describe("AGENT-8 agents as tools", () => {
     )("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", function* () {
       const first = yield* endsAs("AwaitingApproval", outer.run("Go"))
       assert.deepStrictEqual(bare(first.requests), [
-        { callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
+        { _tag: "Approval", callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
       ])
       assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
       const state = yield* throughJson(first.state)
       const again = yield* endsAs("AwaitingApproval", outer.resume(state))
       const result = yield* outer.resume(yield* throughJson(again.state), {
-        decisions: first.requests.map((request) => ({ ...request, approved: true }))
+        decisions: first.requests.filter(Run.isApprovable).map(Run.approve)
       })
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a"])
@@ -399,7 +399,7 @@ describe("AGENT-8 agents as tools", () => {
     }
   )
 
-  test("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", holding, function* () {
+  test("AGENT-8 the outer run's retry, defects and tool timeout hold for the child", holding, function* () {
     yield* endsAs("Completed", after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } })))
     assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
   })

@@ -1,9 +1,18 @@
 /** OTEL-1: the spans of runs by the conventions of OpenTelemetry, and what they may hold. */
 import { assert, describe } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Layer, Metric, Option, Schedule, Schema, Stream, Tracer } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Metric, Option, Schema, Stream, Tracer } from "effect"
 import { LanguageModel, Model, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, Limits, Message, ModelRegistry, Telemetry, ToolFailure } from "effect-emissary"
+import {
+  Agent,
+  ContextWindow,
+  Conversation,
+  Limits,
+  Message,
+  ModelRegistry,
+  Telemetry,
+  ToolFailure
+} from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
@@ -51,7 +60,7 @@ const tracing = () => {
 const named = (spans: ReadonlyArray<Recorded>, name: string): Recorded =>
   spans.find((span) => span.name === name) ?? assert.fail(`no span ${name} in ${spans.map((span) => span.name).join()}`)
 
-/** The attributes without those that core adds. */
+/** The attributes without the attributes that core adds. */
 const withoutCore = ({ attributes }: Recorded) =>
   Object.fromEntries(Object.entries(attributes).filter(([name]) => !name.startsWith("effect.")))
 
@@ -84,7 +93,7 @@ const script: ReadonlyArray<ScriptedModel.Turn> = [
 ]
 
 const world = (turns: ScriptedModel.Script = script) =>
-  Layer.mergeAll(handlers, ModelRegistry.layerAmbient).pipe(Layer.provideMerge(ScriptedModel.layer(turns)))
+  Layer.mergeAll(handlers, ModelRegistry.layerContext).pipe(Layer.provideMerge(ScriptedModel.layer(turns)))
 
 const agent = Agent.make("finder", {
   model: "openai/gpt-5.2",
@@ -178,7 +187,7 @@ describe("OTEL-1 spans", () => {
     world([{ fail: { reason: "RateLimitError" } }]),
     function* () {
       const { ended, layer } = tracing()
-      yield* Effect.flip(Effect.provide(agent.run("Go"), layer))
+      yield* Effect.flip(Effect.provide(agent.run("Go", { retry: { times: 0 } }), layer))
       const [invoked, chat] = ended()
       assert(invoked && chat)
       assert.strictEqual(chat.attributes["error.type"], "RateLimitError")
@@ -191,13 +200,13 @@ describe("OTEL-1 spans", () => {
   const cut: ScriptedModel.Script = [{ finishReason: "missing" }]
   test("OTEL-1 an answer that cannot be used is an error of its call", world(cut), function* () {
     const { ended, layer } = tracing()
-    yield* Effect.flip(Effect.provide(agent.run("Go"), layer))
+    yield* Effect.flip(Effect.provide(agent.run("Go", { retry: { times: 0 } }), layer))
     assert.strictEqual(named(ended(), "chat gpt-5.2").attributes["error.type"], "InternalProviderError")
   })
 
   test("OTEL-1 each attempt is a span", world([{ fail: { reason: "RateLimitError" } }, { text: "ok" }]), function* () {
     const { ended, layer } = tracing()
-    yield* Effect.provide(agent.run("Go", { modelRetry: Schedule.recurs(1) }), layer)
+    yield* Effect.provide(agent.run("Go", { retry: { times: 1, delay: 0 } }), layer)
     const chats = ended().filter(({ name }) => name === "chat gpt-5.2")
     assert.deepStrictEqual(
       chats.map(({ attributes }) => attributes["error.type"]),
@@ -317,8 +326,8 @@ describe("OTEL-1 spans", () => {
       const messages = [yield* Message.user("a ".repeat(2000)), yield* Message.assistant("ok")]
       const long = yield* Effect.fromResult(Conversation.appendAll(Conversation.empty, messages))
       const summarize = () => Effect.map(LanguageModel.generateText({ prompt: "Sum up" }), ({ text }) => text)
-      const budget = Agent.compact({ threshold: 200, keepRecent: 1, summarize })
-      yield* Effect.flip(Effect.provide(agent.run("Go", { conversation: long, budget }), layer))
+      const contextWindow = ContextWindow.summarize({ above: 200, keepRecent: 1, summarize })
+      yield* Effect.flip(Effect.provide(agent.run("Go", { conversation: long, contextWindow }), layer))
       const chat = named(ended(), "chat gpt-5.2")
       assert.strictEqual(chat.attributes["gen_ai.provider.name"], "openai")
       assert.isDefined(chat.error)
@@ -328,11 +337,10 @@ describe("OTEL-1 spans", () => {
 
   test("OTEL-1 a plan is a workflow, its steps and their agents are inside", world([{ text: "ok" }]), function* () {
     const inner = Agent.make("inner", {})
-    const plan = yield* Plan.make(
-      { name: "daily" },
+    const plan = yield* Plan.make("daily", [
       Step.make("ask", { target: inner }),
       Step.make("fail", { target: () => Effect.fail("no") })
-    )
+    ])
     const { ended, layer } = tracing()
     const bound = yield* Plan.bind(plan)
     yield* Effect.flip(Effect.provide(Plan.run(bound, "Go"), layer))
@@ -495,9 +503,9 @@ describe("OTEL-1 metrics", () => {
           : Effect.delay(Effect.succeed("found"), "2 seconds")
     })
     const turns = script.map((turn) => ({ ...turn, delay: "3 seconds" as const }))
-    const plan = yield* Plan.make({ name: "daily" }, Step.make("ask", { target: agent }))
+    const plan = yield* Plan.make("daily", [Step.make("ask", { target: agent })])
     const running = Effect.flatMap(Plan.bind(plan), (bound) => Plan.run(bound, "Go")).pipe(
-      Effect.provide(Layer.mergeAll(slow, ModelRegistry.layerAmbient)),
+      Effect.provide(Layer.mergeAll(slow, ModelRegistry.layerContext)),
       Effect.provide([ScriptedModel.layer(turns), Telemetry.layerMetrics])
     )
     const fiber = yield* Effect.forkChild(measured(running))

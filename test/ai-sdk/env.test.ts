@@ -94,7 +94,7 @@ const environment = (variables: Record<string, string>) =>
   Layer.provide(EnvModels.layer({ providers: "any" }), ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
 
 const ask = (model: string, variables: Record<string, string>, modelOptions = {}) =>
-  Agent.make("a", { model, modelOptions })
+  Agent.make("a", { model, modelOptions, retry: { times: 0 } })
     .ask("Hi")
     .pipe(Effect.provide(environment(variables)))
 

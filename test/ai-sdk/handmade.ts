@@ -18,7 +18,7 @@ export const stop: LanguageModelV4FinishReason = { unified: "stop", raw: "stop" 
 
 export interface Answer extends Partial<Omit<LanguageModelV4GenerateResult, "content">> {
   readonly content?: Array<LanguageModelV4Content>
-  /** The parts of the stream; by default those of the content. */
+  /** The parts of the stream; by default the parts of the content. */
   readonly parts?: ReadonlyArray<LanguageModelV4StreamPart>
   /** Thrown by both methods. */
   readonly error?: unknown

@@ -138,9 +138,9 @@ describe("MEND-4 an odd answer is refused by name, or can be stored", () => {
             Layer.provide([Layer.succeedContext(context), Tools, model, Limits.layer(limits)])
           )
         )
-      const first = yield* Session.ask("s", "go").pipe(host(models(text("good"))), Effect.exit)
+      const first = yield* Session.turn("s", "go").pipe(host(models(text("good"))), Effect.exit)
       assert.strictEqual(Exit.isSuccess(first), taken, failureOf(first))
-      const { text: said } = yield* Session.ask("s", "and?").pipe(host(AiSdk.model(handmade([text("good")]).model)))
+      const { text: said } = yield* Session.turn("s", "and?").pipe(host(AiSdk.model(handmade([text("good")]).model)))
       assert.strictEqual(said, "good")
     })
   }

@@ -47,7 +47,7 @@ const delta = (delta: object, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta, finish_reason }]
 })
 
-const plain = Agent.make("plain")
+const plain = Agent.make("plain", { retry: { times: 0 } })
 
 const errorsOf = Effect.fnUntraced(function* (...responses: ReadonlyArray<() => Response>) {
   const whole = model(...responses)

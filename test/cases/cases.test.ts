@@ -3,7 +3,7 @@
  * and why its value is right. The inputs are written anew.
  *
  * - `loop`: the loop, tools, schemas, providers and MCP. A case returns a value, which has to equal its `right`.
- * - `keep`: sessions, chats, plans and budgets. A case is an effect that collects what it finds wrong.
+ * - `keep`: sessions, chats, plans and context windows. A case is an effect that collects what it finds wrong.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

@@ -30,10 +30,10 @@ const texts = (self: Conversation.Conversation) => Conversation.messages(self).m
 const ids = (self: Conversation.Conversation) => Conversation.messages(self).map(({ id }) => id)
 
 describe("CONV-6 fit", () => {
-  test("does nothing within the budget", settings, function* () {
+  test("does nothing within the limit", settings, function* () {
     const self = yield* three
     const size = yield* Conversation.estimatedSize(self)
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: size })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: size })
     assert.strictEqual(conversation, self)
     assert.isTrue(reduction.isUnchanged(report))
     assert.deepStrictEqual(report, { before: size, after: size, removed: [], shortened: [] })
@@ -42,7 +42,7 @@ describe("CONV-6 fit", () => {
   test("shortens the oldest output first, to beginning and end with a marker", settings, function* () {
     const self = yield* three
     const size = yield* Conversation.estimatedSize(self)
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: size - 1, keepOutput: 300 })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: size - 1, keepOutput: 300 })
     assert.deepStrictEqual(report.removed, [])
     assert.deepStrictEqual(
       report.shortened.map(({ after, before, callId, id, name }) => [id, callId, name, before, after]),
@@ -59,11 +59,11 @@ describe("CONV-6 fit", () => {
 
   test("then removes the oldest turns whole, and shortens no more than it must", settings, function* () {
     const self = yield* three
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: 4800, keepOutput: 600 })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: 4800, keepOutput: 600 })
     assert.deepStrictEqual([report.removed.length, report.shortened.map(({ callId }) => callId)], [0, ["a"]])
     assert.isAtMost(yield* Conversation.estimatedSize(conversation), 4800)
 
-    const tight = yield* Conversation.truncate(self, { budget: 2750, keepOutput: 600 })
+    const tight = yield* Conversation.truncate(self, { maxTokens: 2750, keepOutput: 600 })
     assert.deepStrictEqual(pluck(tight.report.removed, "role"), ["user", "assistant", "tool", "assistant"])
     assert.deepStrictEqual(pluck(tight.report.removed, "id"), ["m2", "m3", "m4", "m5"])
     assert.deepStrictEqual(pluck(tight.report.shortened, "callId"), ["b"])
@@ -71,40 +71,43 @@ describe("CONV-6 fit", () => {
     assert.strictEqual(texts(tight.conversation)[1], "ask b")
 
     // Without its first turn, the second fits as it is
-    const lucky = yield* Conversation.truncate(self, { budget: 4200, keepOutput: 900 })
+    const lucky = yield* Conversation.truncate(self, { maxTokens: 4200, keepOutput: 900 })
     assert.deepStrictEqual([lucky.report.removed.length, lucky.report.shortened.length], [0, 2])
-    const whole = yield* Conversation.truncate(self, { budget: 4150, keepOutput: 1000 })
+    const whole = yield* Conversation.truncate(self, { maxTokens: 4150, keepOutput: 1000 })
     assert.deepStrictEqual([whole.report.removed.length, whole.report.shortened.length], [4, 0])
   })
 
   test("the current run stays: its old outputs are shortened last, the newest never", settings, function* () {
     const now = ["a", "b", "c"].flatMap((id) => called(2000, id))
     const self = yield* chat(system("System."), ...turn(2000, "old"), Conversation.addUser("now"), ...now)
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: 5500 })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: 5500 })
     assert.deepStrictEqual(pluck(report.removed, "id"), ["m2", "m3", "m4", "m5"])
     assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a"])
     assert.strictEqual(texts(conversation)[1], "now")
 
-    const least = yield* Conversation.truncate(self, { budget: 3100 })
+    const least = yield* Conversation.truncate(self, { maxTokens: 3100 })
     assert.deepStrictEqual(pluck(least.report.shortened, "callId"), ["a", "b"])
     assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
 
-    const error = yield* Effect.flip(Conversation.truncate(self, { budget: 2000 }))
-    assert(Schema.is(reduction.BudgetTooSmall)(error))
+    const error = yield* Effect.flip(Conversation.truncate(self, { maxTokens: 2000 }))
+    assert(Schema.is(reduction.ConversationTooLarge)(error))
     assert.strictEqual(error.needed, least.report.after)
-    assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { budget: error.needed }))))
-    assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { budget: error.needed - 1 }))))
+    assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { maxTokens: error.needed }))))
+    assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { maxTokens: error.needed - 1 }))))
     assert.include(error.message, `got ${error.needed}`)
   })
 
   test("a marker is never shortened to one about itself", settings, function* () {
     const self = yield* three
     const first = yield* Conversation.truncate(self, {
-      budget: (yield* Conversation.estimatedSize(self)) - 1,
+      maxTokens: (yield* Conversation.estimatedSize(self)) - 1,
       keepOutput: 0
     })
     const before = first.report.shortened.map(({ callId }) => callId)
-    const second = yield* Conversation.truncate(first.conversation, { budget: first.report.after - 1, keepOutput: 0 })
+    const second = yield* Conversation.truncate(first.conversation, {
+      maxTokens: first.report.after - 1,
+      keepOutput: 0
+    })
     assert.isNotEmpty(before)
     assert.deepStrictEqual(
       second.report.shortened.filter(({ callId }) => before.includes(callId)),
@@ -122,7 +125,7 @@ describe("CONV-6 fit", () => {
       Conversation.addToolResult({ callId: "b", result: ToolResult.success(1, [picture]) }),
       Conversation.addAssistant("done")
     )
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: 700 })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: 700 })
     assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a", "b"])
     const [, , a, b] = Conversation.messages(conversation)
     assert(a?.role === "tool" && b?.role === "tool" && a.result._tag === "Failure")
@@ -135,7 +138,7 @@ describe("CONV-6 fit", () => {
     let self = yield* three
     const seen = yield* Conversation.estimatedSize(self)
     self = yield* Conversation.addAssistant(self, "", { usage: { inputTokens: seen + 1000, outputTokens: 4 } })
-    const { conversation, report } = yield* Conversation.truncate(self, { budget: 6000 })
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens: 6000 })
     assert.strictEqual(report.before, seen + 1004)
     assert.isAtMost(report.after, 6000)
     assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
@@ -144,28 +147,28 @@ describe("CONV-6 fit", () => {
   test("what is sent beside the messages counts", settings, function* () {
     const self = yield* three
     const size = yield* Conversation.estimatedSize(self)
-    const beside = yield* Conversation.truncate(self, { budget: size + 50, overhead: 100 })
+    const beside = yield* Conversation.truncate(self, { maxTokens: size + 50, overhead: 100 })
     assert.strictEqual(beside.report.before, size + 100)
     assert.strictEqual(beside.report.shortened.length, 1)
   })
 
-  test("a budget that is no number from 0 is too small", settings, function* () {
-    for (const [budget, expected] of [
+  test("a limit that is no number from 0 is refused", settings, function* () {
+    for (const [maxTokens, expected] of [
       [0, "at most 0 tokens"],
       [-1, "expected a number from 0, got -1"],
       [Number.NaN, "expected a number from 0, got NaN"]
     ] as const) {
-      const error = yield* Effect.flip(Conversation.truncate(yield* three, { budget }))
-      assert.strictEqual(error._tag, "BudgetTooSmall")
+      const error = yield* Effect.flip(Conversation.truncate(yield* three, { maxTokens }))
+      assert.strictEqual(error._tag, "ConversationTooLarge")
       assert.include(error.message, expected)
     }
   })
 
   test("a number of characters below 0 counts as 0", settings, function* () {
     const self = yield* three
-    const least = yield* Conversation.truncate(self, { budget: 4800, keepOutput: 0 })
+    const least = yield* Conversation.truncate(self, { maxTokens: 4800, keepOutput: 0 })
     for (const keepOutput of [-1, Number.NaN]) {
-      assert.deepStrictEqual((yield* Conversation.truncate(self, { budget: 4800, keepOutput })).report, least.report)
+      assert.deepStrictEqual((yield* Conversation.truncate(self, { maxTokens: 4800, keepOutput })).report, least.report)
     }
   })
 })
@@ -176,29 +179,29 @@ const Keep = Schema.Literals([0, 1, 5])
 describe("CONV-6 L7 laws of fit", () => {
   const generated = { self: Arbitraries.conversation({ maxTurns: 6 }), share: Share, keep: Keep }
 
-  const fit = (self: Conversation.Conversation, options: { readonly budget: number; readonly keepOutput: number }) =>
+  const fit = (self: Conversation.Conversation, options: { readonly maxTokens: number; readonly keepOutput: number }) =>
     Effect.result(Effect.provide(Conversation.truncate(self, options), characters))
 
   const sizeOf = (self: Conversation.Conversation) => Effect.provide(Conversation.estimatedSize(self), characters)
 
   const fitted = Effect.fnUntraced(function* (self: Conversation.Conversation, share: number, keepOutput: number) {
     const size = yield* sizeOf(self)
-    const options = { budget: Math.floor((size * share) / 100), keepOutput }
+    const options = { maxTokens: Math.floor((size * share) / 100), keepOutput }
     return { options, size, result: yield* fit(self, options) }
   })
 
-  test.prop("the budget is met, or the error has the one that would do", generated, function* ({ keep, self, share }) {
+  test.prop("the limit is met, or the error has the one that would do", generated, function* ({ keep, self, share }) {
     const { options, result, size } = yield* fitted(self, share, keep)
     if (Result.isFailure(result)) {
       const { needed } = result.failure
-      assert.isAbove(needed, options.budget)
-      const again = Result.getOrThrow(yield* fit(self, { ...options, budget: needed }))
+      assert.isAbove(needed, options.maxTokens)
+      const again = Result.getOrThrow(yield* fit(self, { ...options, maxTokens: needed }))
       assert.isAtMost(yield* sizeOf(again.conversation), needed)
       return
     }
     const { conversation, report } = result.success
     assert.strictEqual(yield* sizeOf(conversation), report.after)
-    assert.isAtMost(report.after, options.budget)
+    assert.isAtMost(report.after, options.maxTokens)
     assert.strictEqual(report.before, size)
   })
 

@@ -104,7 +104,7 @@ export const base = Effect.runSync(Conversation.addUser(Conversation.empty, "go"
 
 export const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
 
-/** Checks the histories that both providers refuse, and those that only this one does. */
+/** Checks the histories that both providers refuse, and the histories that only this provider refuses. */
 export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: ReadonlyArray<Unsendable>) => {
   const shared: ReadonlyArray<Unsendable> = [
     ["UnansweredCalls", 1, Conversation.addAssistant(base, [call()])],
@@ -207,7 +207,7 @@ export const laws = <Foreign>(format: Format<Foreign>) => {
         const self = yield* read(foreign)
         const again = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
         const [written, afterwards] = [yield* render(self), yield* render(again)]
-        // RIGHT-4: half a character is mended, and a message with one is no longer the one that its note is about
+        // RIGHT-4: half a character is mended, and its message is no longer the message of its note
         if (JSON.stringify(wellFormed(foreign)) !== JSON.stringify(foreign)) {
           return same([written, afterwards], wellFormed([written, afterwards]))
         }

@@ -32,17 +32,17 @@ const texts = (self: Conversation.Conversation) => Conversation.messages(self).m
 const left = ["One.", replaced("Three."), "e", "re: e", "f"]
 
 describe("KEEP-8 the newest instructions stay where old turns are removed", () => {
-  test("by truncate, which meets its budget with them, and drops the ones that they replaced", settings, function* () {
+  test("by truncate, which meets its limit with them, and drops the ones that they replaced", settings, function* () {
     const self = yield* edited
     const stays = Conversation.messages(self).filter((message) => left.includes(Message.text(message)))
     const kept = Result.getOrThrow(Conversation.fromMessages(stays))
-    const budget = yield* Conversation.estimatedSize(kept)
-    const { conversation, report } = yield* Conversation.truncate(self, { budget })
+    const maxTokens = yield* Conversation.estimatedSize(kept)
+    const { conversation, report } = yield* Conversation.truncate(self, { maxTokens })
     assert.deepStrictEqual(texts(conversation), left)
-    assert.strictEqual(report.after, budget)
+    assert.strictEqual(report.after, maxTokens)
     assert.strictEqual(report.removed.length, Conversation.messageCount(self) - left.length)
-    const small = yield* Effect.flip(Conversation.truncate(self, { budget: 1 }))
-    assert.strictEqual(small.needed, budget - (yield* Conversation.estimatedSize(yield* chat(...turn("e")))))
+    const small = yield* Effect.flip(Conversation.truncate(self, { maxTokens: 1 }))
+    assert.strictEqual(small.needed, maxTokens - (yield* Conversation.estimatedSize(yield* chat(...turn("e")))))
     // In front now, until others replace them
     const more = yield* Conversation.addSystem(conversation, replaced("Four."))
     const longer = yield* Conversation.addUser(yield* Conversation.addAssistant(more, "re: f"), "g")

@@ -81,7 +81,7 @@ describe("CONV-2 invalid states do not exist", () => {
     const dropped = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
     assert.deepStrictEqual(pluck(dropped.removed, "role"), ["user", "system", "assistant"])
     assert.strictEqual(Option.getOrThrow(Conversation.system(dropped.conversation)).content, "First")
-    const { report } = yield* Conversation.truncate(self, { budget: 16 })
+    const { report } = yield* Conversation.truncate(self, { maxTokens: 16 })
     assert.deepStrictEqual(pluck(report.removed, "role"), ["user", "system", "assistant"])
     const read = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
     assert(Equal.equals(read, self))

@@ -192,8 +192,8 @@ describe("CONV-5 estimatedSize", () => {
       const asked = yield* Conversation.addUser(given, "Go")
       const self = yield* Conversation.addAssistant(asked, "Done", { usage: { inputTokens, outputTokens: 1 } })
       const longer = yield* Conversation.addUser(self, "Go on")
-      const budget = (yield* Conversation.estimatedSize(longer)) - 1
-      const truncated = yield* Effect.option(Conversation.truncate(longer, { budget }))
+      const maxTokens = (yield* Conversation.estimatedSize(longer)) - 1
+      const truncated = yield* Effect.option(Conversation.truncate(longer, { maxTokens }))
       const compacted = yield* Conversation.compact(longer, { keepRecent: 1, summarize: () => Effect.succeed("s") })
       for (const { conversation, report } of [...Option.toArray(truncated), compacted]) {
         assert.strictEqual(yield* Conversation.estimatedSize(conversation), report.after)

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { requireBuild, root, run } from "../package/run.ts"
 
-/** The lines that each example must print, in this order. The quickstart has a test of its own. */
+/** The lines that each example must print, in this order. The quickstart and the chat in the browser have tests of their own. */
 const expected: Record<string, ReadonlyArray<string>> = {
   "compose-in-an-app": [
     `ada: 200 {"answer":"Order 42 has been shipped."}`,
@@ -219,7 +219,7 @@ describe("EX-1 examples", () => {
 
   it("EX-1 all are tested, and listed by npm run example", async () => {
     const names = readdirSync(join(root, "examples")).toSorted()
-    assert.deepStrictEqual([...Object.keys(expected), "quickstart"].toSorted(), names)
+    assert.deepStrictEqual([...Object.keys(expected), "quickstart", "web-chat"].toSorted(), names)
     const { code, output } = await run("node", ["scripts/example.ts"])
     assert.strictEqual(code, 1)
     assert.include(output, names.join(", "))

@@ -1,7 +1,7 @@
 /** Every place where data from outside is read, each as one effect: a value, or a typed failure. */
 import { Effect, Equal, FileSystem, Layer, Option, Redacted, Result, Schedule } from "effect"
 import type * as toolCall from "#src/tool/internal/toolCall.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { HttpClient, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import {
   Agent,
@@ -22,14 +22,12 @@ import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Duration } from "effect"
 import { toolkit, handlers, Probe } from "../agent/fixtures.ts"
-import { report, waiting } from "../plan/golden-run/plans.ts"
 import { key, publicKey } from "../payload/known-key.ts"
 import { compared } from "../payload/jsonschema/compared.ts"
 import type { Random } from "../random.ts"
 import * as remote from "../tool/fixtures/remote-tools.ts"
 import { counts, type Input } from "./mutate.ts"
 import { bound, type Records, type seeds } from "./seeds.ts"
-import { makeRules } from "../plan/definitions.ts"
 
 type Seeds = Effect.Success<typeof seeds>
 
@@ -109,11 +107,11 @@ const codecDoor = <A>(
 const pure = (make: () => unknown) => Effect.sync(make)
 
 const binding = Layer.mergeAll(
-  ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([]))),
+  ModelRegistry.layerContext.pipe(Layer.provide(ScriptedModel.layer([]))),
   ToolResolver.layerStubs()
 )
 const local = Layer.mergeAll(
-  ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([]))),
+  ModelRegistry.layerContext.pipe(Layer.provide(ScriptedModel.layer([]))),
   ToolResolver.layerToolkit(toolkit).pipe(Layer.provide(handlers), Layer.provide(Probe.layer))
 )
 
@@ -345,7 +343,7 @@ const jsonDoor = (from: ReadonlyArray<unknown>): Door => ({
 const valuesOf = (value: unknown): ReadonlyArray<unknown> =>
   typeof value === "object" && value !== null ? [value, ...Object.values(value).flatMap(valuesOf)] : [value]
 
-/** A text that JSON.parse takes has as many keys as its value, but for those that are there twice. */
+/** A text that JSON.parse takes has as many keys as its value, but for repeated keys. */
 const repeatsKey = (text: string, values: ReadonlyArray<unknown>): boolean => {
   const keys = (text.match(/"(?:[^"\\]|\\.)*"\s*:?/gs) ?? []).filter((token) => token.endsWith(":"))
   const members = values.map((value) =>
@@ -453,23 +451,18 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
       })
     ),
     codecDoor(PlanRun.stateCodec, from.planStates, (state) =>
-      pure(() => [PlanRun.approvalRequests(state), PlanRun.history(state)])
+      pure(() => [PlanRun.requests(state), PlanRun.history(state)])
     ),
     codecDoor(PlanRun.eventCodec, from.planEvent),
     codecDoor(PlanRun.eventsCodec, from.planEvents, (events) =>
-      each(
-        "each",
-        ...[report, waiting, makeRules(plan.definition)].map((rules) =>
-          Result.match(planTransition.fold(rules, events), {
-            onFailure: Effect.fail,
-            onSuccess: (state) =>
-              Effect.andThen(
-                pure(() => planTransition.next(rules, state)),
-                again(PlanRun.stateCodec, state)
-              )
-          })
-        )
-      )
+      Result.match(PlanRun.fold(events), {
+        onFailure: Effect.fail,
+        onSuccess: (state) =>
+          Effect.andThen(
+            pure(() => runTransition.plans.next(state)),
+            again(PlanRun.stateCodec, state)
+          )
+      })
     ),
     {
       name: "difference of plans",

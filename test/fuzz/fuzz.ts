@@ -22,7 +22,7 @@ export interface Report {
   /** The findings of each kind; `findings` has the first one of it. */
   readonly kinds: ReadonlyMap<string, number>
   readonly inputs: number
-  /** Of each door: the inputs that it took, and those that it refused. */
+  /** Of each door: the numbers of inputs that it took and refused. */
   readonly doors: ReadonlyMap<string, { readonly taken: number; readonly refused: number; readonly millis: number }>
   /** The inputs that took most time, and most fuel. */
   readonly slowest: { readonly door: string; readonly index: number; readonly millis: number }

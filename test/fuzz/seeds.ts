@@ -43,14 +43,14 @@ const lead = Agent.make("lead", {
 const agentRuns = Effect.gen(function* () {
   const events: Array<Run.Event> = []
   const states: Array<Run.State> = []
-  const onEvent = ({ event, state }: Agent.Entry) =>
+  const onEvent = ({ event, state }: Agent.RecordedEvent) =>
     Effect.sync(() => {
       events.push(event)
       states.push(state)
     })
   const first = yield* lead.run("Go", { onEvent, context: { tenant: "acme" } })
   if (first.outcome !== "AwaitingApproval") return yield* Effect.die(`The run ended with ${first.outcome}`)
-  const decisions = first.requests.map((request) => ({ ...request, approved: true }))
+  const decisions = first.requests.filter(Run.isApprovable).map(Run.approve)
   const second = yield* lead.resume(first.state, { onEvent, decisions })
   return {
     events,
@@ -89,14 +89,16 @@ const agentSeeds = Effect.gen(function* () {
 
 /** The plan of the sessions: a step, a band, and one more. */
 export const bound = planOf(
-  { name: "fuzzed", maxIterations: 10 },
-  Step.make("a", { target: Step.target("a", ({ task }) => Effect.succeed(`${task} a`)), writes: "first" }),
-  Step.make("b", { parallel: true, target: Step.target("b", () => Effect.succeed({ n: 1 })), writes: "second" }),
-  Step.make("c", { parallel: true, target: Step.target("c", () => Effect.succeed([1, null])) }),
-  Step.make("d", {
-    task: Reference.fromParallelAll("b"),
-    target: Step.target("d", ({ task }) => Effect.succeed(`${task} d`))
-  })
+  [
+    Step.make("a", { target: Step.target("a", ({ task }) => Effect.succeed(`${task} a`)), writes: "first" }),
+    Step.make("b", { parallel: true, target: Step.target("b", () => Effect.succeed({ n: 1 })), writes: "second" }),
+    Step.make("c", { parallel: true, target: Step.target("c", () => Effect.succeed([1, null])) }),
+    Step.make("d", {
+      task: Reference.fromParallelAll("b"),
+      target: Step.target("d", ({ task }) => Effect.succeed(`${task} d`))
+    })
+  ],
+  { name: "fuzzed", maxIterations: 10 }
 )
 
 const planSeeds = Effect.gen(function* () {

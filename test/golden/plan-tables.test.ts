@@ -7,7 +7,7 @@ import { itNamesThem, proven } from "./proven.ts"
 
 const all = [data, nesting, streams].flatMap((rows) => Object.entries(rows))
 
-/** P37 is about the graph of agents that its events make: nothing here has such a graph. */
+/** P37 is about the graph of agents that its events make: nothing here has that graph. */
 const leftOut = ["P37"]
 
 const ids = (group: string, count: number) =>

@@ -29,7 +29,7 @@ describe("RIGHT-3 the field types of zod 4.6, from a server of the official SDK"
     const { layer, lines } = logged()
     const list = Effect.gen(function* () {
       const tools = yield* McpTools.toolkit
-      assert.deepStrictEqual(yield* McpTools.refused, [])
+      assert.deepStrictEqual(yield* McpTools.refusedTools, [])
       assert.deepStrictEqual(
         tools.map(({ name }) => name),
         names.map((name) => `demo/${name}`)

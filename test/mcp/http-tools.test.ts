@@ -105,7 +105,7 @@ describe("MCP-1 a server of the official SDK over streamable HTTP", () => {
         const resolver = ToolResolver.layerToolkit(Toolkit.make(...(yield* McpTools.toolkit)))
         const rebuilt = yield* Agent.decodeJson(json).pipe(
           Effect.provide(
-            Layer.provideMerge(Layer.merge(resolver, ModelRegistry.layerAmbient), calling(["sum", { a: 1, b: 2 }]))
+            Layer.provideMerge(Layer.merge(resolver, ModelRegistry.layerContext), calling(["sum", { a: 1, b: 2 }]))
           )
         )
         const events = yield* Stream.runCollect(rebuilt.stream("Go"))
@@ -216,7 +216,7 @@ const byHand = (answer: Answer) =>
             )
           })
           server.listen(0, "127.0.0.1", () => {
-            // Sound: a server that listens on TCP has such an address
+            // Sound: a server that listens on TCP has an address of this type
             const { port } = server.address() as AddressInfo
             resolve({ url: `http://127.0.0.1:${port}/`, close: () => server.close() })
           })
@@ -343,7 +343,7 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
         (yield* McpTools.toolkit).map(({ name }) => name),
         ["demo/good"]
       )
-      const refused = yield* McpTools.refused
+      const refused = yield* McpTools.refusedTools
       assert.deepStrictEqual(
         refused.map(({ tool }) => tool),
         ["deep", "polluting"]
@@ -379,7 +379,7 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
           (yield* McpTools.toolkit).map(({ name }) => name),
           ["demo/a.b"]
         )
-        const refused = yield* McpTools.refused
+        const refused = yield* McpTools.refusedTools
         assert.deepStrictEqual(
           refused.map(({ tool }) => tool),
           ["a_x2e_b", "tags", "bytes", "backwards", "output"]
@@ -454,7 +454,7 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
     const names = Effect.map(McpTools.toolkit, (found) => found.map(({ name }) => name))
     const program = Effect.gen(function* () {
       assert.deepStrictEqual(yield* names, ["demo/small"])
-      assert.match((yield* McpTools.refused)[0]?.problem ?? "", /fuel/)
+      assert.match((yield* McpTools.refusedTools)[0]?.problem ?? "", /fuel/)
     })
     yield* Effect.provide(program, tools(url, { limits: { maxFuel: 20_000, maxNodes: 1_000_000 } }))
   })
@@ -532,7 +532,7 @@ describe("MEND-3 one tool, one server or one character harms nothing else", () =
     const program = Effect.gen(function* () {
       assert.deepStrictEqual(yield* runCalls(["now"]), [ToolResult.success("hi")])
       assert.deepStrictEqual(yield* namesOf, ["evil/fine", "demo/now"])
-      const refused = yield* McpTools.refused
+      const refused = yield* McpTools.refusedTools
       assert.deepStrictEqual(
         refused.map(({ tool }) => tool),
         all.map(({ name }) => name)
@@ -592,7 +592,7 @@ describe("MEND-3 one tool, one server or one character harms nothing else", () =
         const program = Effect.gen(function* () {
           const names = yield* namesOf
           assert.include(names, "demo/good", part.join("/"))
-          const refused = (yield* McpTools.refused).map((one) => `demo/${one.tool}`)
+          const refused = (yield* McpTools.refusedTools).map((one) => `demo/${one.tool}`)
           assert.strictEqual(names.length + refused.length, odd.length + 1)
         })
         yield* Effect.provide(program, tools(url))

@@ -27,7 +27,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
             .split(" ")
             .map((name) => `demo/${name}`)
         )
-        const refused = yield* McpTools.refused
+        const refused = yield* McpTools.refusedTools
         assert.deepStrictEqual(
           refused.map(({ tool }) => tool),
           ["two\nlines", "hidden", "cyclic", "echo", "untyped", "", "as-task"]
@@ -134,8 +134,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
   layer(servers({}), { excludeTestServices: true })((it) => {
     it.effect("MCP-1 a call asks for an approval, read-only or not, which a change of the tool ends", () =>
       Effect.gen(function* () {
-        const approve = (state: Run.State) =>
-          Run.approvalRequests(state).map((request) => ({ ...request, approved: true }))
+        const approve = (state: Run.State) => Run.requests(state).filter(Run.isApprovable).map(Run.approve)
         const model = calling(["echo", { text: "hi" }], ["sum", { a: 1, b: 2 }])
         const program = Effect.gen(function* () {
           const echo = yield* agent.run("Go")
@@ -154,7 +153,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
           const again = yield* agent.run(undefined, { conversation })
           assert(again.outcome === "AwaitingApproval")
           assert.lengthOf(results(again.conversation), 1)
-          assert.notStrictEqual(Run.approvalRequests(again.state)[0]?.digest, decisions[0]?.digest)
+          assert.notStrictEqual(Run.requests(again.state)[0]?.digest, decisions[0]?.digest)
         })
         yield* Effect.provide(program, model)
       })
@@ -196,7 +195,7 @@ describe("MEND-3 a program that is no server", () => {
     yield* Effect.gen(function* () {
       yield* McpTools.toolkit
       yield* McpTools.toolkit
-      const refused = (yield* McpTools.refused).map(({ problem, tool }) => [tool, problem] as const)
+      const refused = (yield* McpTools.refusedTools).map(({ problem, tool }) => [tool, problem] as const)
       assert.lengthOf(refused, 7)
       for (const [tool, problem] of refused) {
         const about = lines.filter((line) => line.includes(`"demo" lists the tool ${JSON.stringify(tool)}, `))

@@ -118,7 +118,7 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     const { tools } = yield* Effect.promise(() => client.listTools())
     assert.deepStrictEqual(
       tools.map(({ name }) => name),
-      ["add", "pay", "send", "fail", "boom", "shop__slow", "who", "support"]
+      ["add", "pay", "send", "fail", "boom", "shop__slow", "who", "support", "size", "pages"]
     )
     assert.strictEqual(tools[0]?.annotations?.readOnlyHint, true)
     const sum = yield* callTool(client, "add", { a: 1, b: 2 })
@@ -196,6 +196,43 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     const denied = yield* callTool(client, "support", { input: "Pay 50" })
     assert.strictEqual(textOf(denied), "It is not paid.")
     assert.deepStrictEqual(events, ["paid 20", "paid 50"])
+  })
+
+  test.live("PEOPLE-1 a question is an elicitation, and an answer that does not fit is asked for again", function* () {
+    const asked: Array<ElicitRequest["params"]> = []
+    const answers: Array<ElicitResult> = [
+      { action: "accept", content: { size: "M", cups: 12 } },
+      { action: "accept", content: { size: "M", cups: 2 } },
+      { action: "accept", content: { answer: "[1, 2]" } },
+      { action: "decline" },
+      { action: "accept", content: { size: "S", cups: 1 } }
+    ]
+    const { client } = yield* overHttp(
+      [
+        { toolCalls: [call("c1", "size", { question: "For whom?" })] },
+        { text: "Small it is.", expect: { toolResult: '"size":"S"' } }
+      ],
+      ({ params }) => {
+        asked.push(params)
+        return answers.shift() ?? { action: "cancel" }
+      }
+    )
+    const size = yield* callTool(client, "size", { question: "Which size?" })
+    assert.deepStrictEqual(size["structuredContent"], { size: "M", cups: 2 })
+    assert.deepStrictEqual(
+      asked.map(({ message }) => message.split("\n")[0]),
+      ["Which size?", "Which size?"]
+    )
+    assert.include(asked[1]?.message, "/cups")
+    const form: unknown = Object(asked[0])["requestedSchema"]
+    assert.deepStrictEqual(Object(form)["required"], ["size", "cups"])
+    assert.deepStrictEqual(Object(form)["properties"]["size"], { type: "string", enum: ["S", "M"] })
+    assert.strictEqual(textOf(yield* callTool(client, "pages")), "[1,2]")
+    assert.strictEqual(textOf(yield* callTool(client, "size", { question: "Why?" })), "There was no answer.")
+    assert.strictEqual(textOf(yield* callTool(client, "support", { input: "A coat" })), "Small it is.")
+    const { client: without } = yield* overHttp([])
+    const waiting = yield* callTool(without, "size", { question: "Which size?" })
+    assert.match(textOf(waiting), /The call of "size" waits for an answer/)
   })
 
   test.live("MEND-3 a person who approves sees every character, and the handler gets them unchanged", function* () {

@@ -201,6 +201,62 @@ describe("HOUSE-6 SqliteClient: transactions", () => {
     yield* sql.withTransaction(write)
     assert.deepStrictEqual([Option.isSome(yield* store.get("a")), yield* names], [true, ["a"]])
   })
+
+  /** A commit that writes a value beside another one, and removes a third one. */
+  const commits = Effect.gen(function* () {
+    const { commit = () => Effect.die("no commit"), compareAndSet } = yield* VersionedStore.VersionedStore
+    const version = yield* compareAndSet("old", Option.none(), 0)
+    return commit({
+      changed: { key: "head", expected: Option.none(), value: 1 },
+      added: [{ key: "batch", value: 2 }],
+      removed: [{ key: "old", version }]
+    })
+  })
+
+  const keys = Effect.gen(function* () {
+    return (yield* (yield* VersionedStore.VersionedStore).list()).keys
+  })
+
+  test("HOUSE-9 a commit of a store takes part in the transaction of its fiber", withStore, function* () {
+    const sql = yield* SqlClient.SqlClient
+    const commit = yield* commits
+    yield* Effect.flip(sql.withTransaction(Effect.andThen(commit, Effect.fail("no"))))
+    assert.deepStrictEqual(yield* keys, ["old"])
+    yield* sql.withTransaction(commit)
+    assert.deepStrictEqual(yield* keys, ["batch", "head"])
+  })
+
+  test("HOUSE-9 a commit of a store waits for the transaction of another fiber", withStore, function* () {
+    const sql = yield* SqlClient.SqlClient
+    const commit = yield* commits
+    const [begun, end] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+    const open = Effect.all([Deferred.succeed(begun, undefined), Deferred.await(end), Effect.fail("no")])
+    const other = yield* Effect.forkChild(Effect.flip(sql.withTransaction(open)))
+    yield* Deferred.await(begun)
+    const committed = yield* Effect.forkChild(commit)
+    yield* Effect.yieldNow
+    assert.isUndefined(committed.pollUnsafe())
+    yield* Deferred.succeed(end, undefined)
+    yield* Fiber.join(other)
+    assert.isTrue(Option.isSome(yield* Fiber.join(committed)))
+    assert.deepStrictEqual(yield* keys, ["batch", "head"])
+  })
+
+  test(
+    "HOUSE-9 a commit of a store that fails on its way is undone, and the client stays usable",
+    withStore,
+    function* () {
+      const sql = yield* SqlClient.SqlClient
+      const commit = yield* commits
+      yield* sql`CREATE TRIGGER keep BEFORE DELETE ON effect_emissary_store BEGIN SELECT RAISE(FAIL, 'kept'); END`
+      const error = yield* Effect.flip(commit)
+      assert.strictEqual(error.reason._tag, "Unavailable")
+      assert.deepStrictEqual(yield* keys, ["old"])
+      yield* sql`DROP TRIGGER keep`
+      yield* commit
+      assert.deepStrictEqual(yield* keys, ["batch", "head"])
+    }
+  )
 })
 
 describe("HOUSE-6 SqliteClient: several connections to one file", () => {
@@ -227,7 +283,7 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
     const [one, two] = yield* twoClients()
     yield* one`CREATE TABLE log (line TEXT)`
     const begun = yield* Deferred.make<void>()
-    // Both are in this thread: a second one that held it would never see the end of the first one
+    // Both are in this thread: a second transaction that held it would never see the end of the first one
     const first = one.withTransaction(
       Effect.gen(function* () {
         yield* one`INSERT INTO log VALUES ('first')`
@@ -243,6 +299,24 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
     yield* Effect.all([first, second], { concurrency: 2 })
     const lines = yield* one<{ readonly line: string }>`SELECT line FROM log ORDER BY rowid`
     assert.deepStrictEqual(pluck(lines, "line"), ["first", "still first", "second", "third"])
+  })
+
+  test.live("HOUSE-9 a commit of a store waits for a transaction of another connection", function* () {
+    const filename = newFile()
+    const [one, two] = [yield* connect({ filename }), yield* connect({ filename })]
+    const { commit = () => Effect.die("no commit"), compareAndSet } = Context.get(
+      yield* Layer.build(VersionedStore.layerSql().pipe(Layer.provide(Layer.succeed(SqlClient.SqlClient, two)))),
+      VersionedStore.VersionedStore
+    )
+    const removed = [{ key: "old", version: yield* compareAndSet("old", Option.none(), 0) }]
+    const begun = yield* Deferred.make<void>()
+    const open = Effect.all([Deferred.succeed(begun, undefined), Effect.sleep("100 millis")])
+    const committed = commit({ changed: { key: "a", expected: Option.none(), value: 1 }, added: [], removed })
+    const [, version] = yield* Effect.all(
+      [one.withTransaction(open), Effect.andThen(Deferred.await(begun), committed)],
+      { concurrency: 2 }
+    )
+    assert.isTrue(Option.isSome(version))
   })
 
   test.live("a writer that waited longer than busyTimeout fails with LockTimeoutError", function* () {
@@ -345,7 +419,7 @@ describe("RIGHT-13 a file of the database that goes", () => {
         assert.include(error.reason.error, "SQLITE_READONLY")
       }
       assert.strictEqual((yield* Effect.flip(store.get("a")))._tag, "VersionedStoreError")
-      // Another file under its name is not the one that was opened
+      // Another file under its name is not the file that was opened
       writeFileSync(filename, "")
       assert.strictEqual((yield* Effect.flip(store.get("a")))._tag, "VersionedStoreError")
       assert.strictEqual(lines.length, 1)

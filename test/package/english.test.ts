@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { areas, hitsOf } from "../../scripts/english.ts"
-import { inComment, inPage, inText, type Finding } from "../../scripts/lint/english.ts"
+import { inComment, inMessage, inPage, inText, type Finding } from "../../scripts/lint/english.ts"
 
 const words = (findings: ReadonlyArray<Finding>) => findings.map(({ word }) => word)
 
@@ -54,6 +54,22 @@ describe("HOUSE-8 plain English", () => {
       "It is that."
     ]) {
       assert.deepStrictEqual(inPage(text), [], text)
+    }
+  })
+
+  it("HOUSE-10 finds words in the place of a noun in messages", () => {
+    for (const [message, found] of [
+      ["expected a run under way, found one that ended", ["one that", "found one"]],
+      ["expected the digest as it is shown, got another one", ["another one"]],
+      ["a signed one", ["a signed one"]],
+      ["expected a state of a, found one of b", ["found one"]],
+      ["an agent without one", ["without one"]],
+      ["a digest that is that of the request", ["that of"]]
+    ] as const) {
+      assert.sameMembers(words(inMessage(message)), [...found], message)
+    }
+    for (const message of ["expected one of the models", "one status for each call", "a limit of one per batch"]) {
+      assert.deepStrictEqual(inMessage(message), [], message)
     }
   })
 

@@ -3,9 +3,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { onTestFinished } from "vitest"
-import { measure, type Figures } from "../../scripts/house.ts"
+import { measure, withFiles, type Figures } from "../../scripts/house.ts"
+import { shared } from "../../scripts/lint/shared.ts"
 import config from "../../vitest.config.ts"
-import { glob, parse, read, walk, type Source } from "../../scripts/sources.ts"
+import { glob, parse, read, root, walk, type Source } from "../../scripts/sources.ts"
+
+/** The lines about files in a page. */
+const linesOf = (page: string): ReadonlyArray<string> =>
+  page.split("\n").filter((line) => /^- `\w[\w/-]*`[:,]/.test(line))
 
 /** `npm run house -- --details` prints the figures of the house and what is behind each: files have no limit. */
 describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
@@ -17,6 +22,20 @@ describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
 
   it("no file name occurs twice", () => {
     assert.deepStrictEqual(figures.duplicates, [])
+  })
+
+  it("HOUSE-7 rooms share the modules that CONTRIBUTING lists for other rooms, with the rooms that it names", () => {
+    const rows = Object.fromEntries(shared)
+    const used = Object.entries(figures.shared).map(([path, rooms]) => {
+      const module = path.replace(/^src\/(.*)\.ts$/, "$1")
+      return [module, rows[module] === "all" && rooms.length > 4 ? "all" : rooms]
+    })
+    assert.deepStrictEqual(rows, Object.fromEntries(used))
+  })
+
+  it("HOUSE-11 CONTRIBUTING has a line for each file, with the first sentence of the file", () => {
+    const page = readFileSync(join(root, "CONTRIBUTING.md"), "utf8")
+    assert.deepStrictEqual(linesOf(page), linesOf(withFiles(page)), "`npm run house -- --files` writes the lines")
   })
 
   it("MEND-1 a test has time for a machine with ten times the work of its cores", () => {

@@ -24,7 +24,7 @@ const cases: Record<string, readonly [text: string, ...rules: ReadonlyArray<stri
   ],
   "src/testing/Everything.ts": [using("../agent/Agent.ts")],
   "src/node/Sqlite.ts": [using("node:sqlite", "../store/S.ts")],
-  "src/agent/Lower.ts": [using("../payload/internal/codec.ts", "./internal/own.ts")],
+  "src/agent/Lower.ts": [using("../payload/internal/values.ts", "./internal/own.ts")],
   "src/interop/Format.ts": [using("../conversation/internal/history.ts")],
   "src/payload/internal/undocumented.ts": ["export const a = 1\n"],
   "src/agent/wire/v1.ts": ["export const a = 1\n"],
@@ -32,12 +32,16 @@ const cases: Record<string, readonly [text: string, ...rules: ReadonlyArray<stri
     `${doc}export const a = (b: unknown) =>\n  // sound: the caller has checked it\n  b as string\n${doc}export const c = ["d"] as const\n`
   ],
 
+  "src/plan/Walls.ts": [
+    using("../payload/internal/linearPattern.ts", "../tool/internal/requestBody.ts", "../agent/wire/agentV1.ts"),
+    ...times(3, "walls")
+  ],
   "src/payload/Up.ts": [`import type { A } from "../tool/A.ts"\n${doc}export type B = A\n`, "room-arrows"],
   "src/tool/Sideways.ts": [`export * from "../conversation/C.ts"\n`, "room-arrows"],
   "src/tool/Inline.ts": [`${doc}export type A = import("../agent/A.ts").A\n`, "room-arrows"],
   "src/interop/Agent.ts": [using("../agent/Agent.ts"), "room-arrows"],
   "src/node/Agent.ts": [using("../agent/Agent.ts"), "room-arrows"],
-  "src/conversation/Higher.ts": [using("../agent/internal/driver.ts"), "room-arrows"],
+  "src/conversation/Higher.ts": [using("../agent/internal/agentRun.ts"), "room-arrows"],
   "src/payload/index.ts": [
     `export * as Scan from "./internal/scan.ts"\nexport * as V1 from "./wire/v1.ts"\n`,
     ...times(2, "room-arrows")
@@ -110,6 +114,7 @@ describe("KEEP-1 house style, and rooms that import in one direction", () => {
     folder = await mkdtemp(join(tmpdir(), "house-style-"))
     await writeFile(join(folder, ".oxlintrc.json"), await configuration())
     await cp(join(root, "scripts", "lint"), join(folder, "scripts", "lint"), { recursive: true })
+    await cp(join(root, "CONTRIBUTING.md"), join(folder, "CONTRIBUTING.md"))
     for (const [path, [text]] of Object.entries(cases)) {
       await mkdir(dirname(join(folder, path)), { recursive: true })
       await writeFile(join(folder, path), text)

@@ -17,10 +17,11 @@ const developed: Record<string, string | undefined> = manifest.devDependencies
 
 const packages = read("")
 const bench = read("bench/compare")
+const screen = read("test/screen")
 
 describe("PKG-2 lockfile", () => {
   it("names versions, not places to download from", () => {
-    for (const [path, { resolved, version }] of [...Object.entries(packages), ...Object.entries(bench)]) {
+    for (const [path, { resolved, version }] of [packages, bench, screen].flatMap((all) => Object.entries(all))) {
       assert.isUndefined(resolved, path)
       assert.isString(version, path)
     }

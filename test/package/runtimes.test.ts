@@ -35,7 +35,7 @@ const calls = () => ScriptedModel.layer([{ toolCalls: [{ name: "add", params: { 
 const all = {
   hello: plain.ask("q").pipe(Effect.provide(says("hi")), Effect.map((text) => expect(text, "hi"))),
   tools: agent.ask("q").pipe(
-    Effect.provide([Layer.provide(ModelRegistry.layerAmbient, calls()), calls(), Tools]),
+    Effect.provide([Layer.provide(ModelRegistry.layerContext, calls()), calls(), Tools]),
     Effect.map((text) => expect(text, "2"))
   ),
   stream: AgentEvent.result(plain.stream("q")).pipe(Effect.provide(says("hi")), Effect.map(({ text }) => expect(text, "hi"))),
@@ -45,14 +45,14 @@ const all = {
     expect(yield* rebuilt.ask("q"), "2")
   }).pipe(Effect.provide([
     Layer.provide(ToolResolver.layerToolkit(toolkit), Tools),
-    Layer.provide(ModelRegistry.layerAmbient, calls()),
+    Layer.provide(ModelRegistry.layerContext, calls()),
     calls()
   ])),
   plan: Effect.gen(function*() {
-    const plan = yield* Plan.bind(yield* Plan.make(Step.make("one", { target: plain })))
+    const plan = yield* Plan.bind(yield* Plan.make("plan", [Step.make("one", { target: plain })]))
     expect((yield* Plan.run(plan, "q")).output, "hi")
   }).pipe(Effect.provide(says("hi"))),
-  session: Session.ask("1", "q").pipe(
+  session: Session.turn("1", "q").pipe(
     Effect.provide(Session.layer([plain]).pipe(Layer.provide([VersionedStore.layerMemory, says("hi")]))),
     Effect.map(({ text }) => expect(text, "hi"))
   ),

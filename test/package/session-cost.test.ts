@@ -16,19 +16,22 @@ const desk = Agent.make("desk", { instructions: "You help.", toolkit })
 
 const call = (name: string) => ({ toolCalls: [{ name, params: {} }] })
 
-const sessions = Session.layer([desk]).pipe(
-  Layer.provide([
-    VersionedStore.layerMemory,
-    toolkit.toLayer({ find: () => Effect.succeed("parcel"), pay: () => Effect.succeed("paid") }),
-    ScriptedModel.layer([{ text: "One." }, call("find"), { text: "Two." }, call("pay"), { text: "Three." }])
-  ])
-)
+const sessionsWith = (script: Parameters<typeof ScriptedModel.layer>[0]) =>
+  Session.layer([desk]).pipe(
+    Layer.provide([
+      VersionedStore.layerMemory,
+      toolkit.toLayer({ find: () => Effect.succeed("parcel"), pay: () => Effect.succeed("paid") }),
+      ScriptedModel.layer(script)
+    ])
+  )
+
+const sessions = sessionsWith([{ text: "One." }, call("find"), { text: "Two." }, call("pay"), { text: "Three." }])
 
 /** The number of the newest event. */
 const newest = (id: string) =>
   Effect.gen(function* () {
     const state = yield* (yield* Session.Session).state(id)
-    return Option.match(state, { onNone: () => 0, onSome: ({ sequence }) => sequence })
+    return Option.getOrElse(state, () => ({ cursor: undefined, sequence: 0 }))
   })
 
 /** The folds of the turns that an effect makes due, and the events of the run among their events. */
@@ -36,10 +39,12 @@ const countFolds = Effect.fnUntraced(function* <E, R>(id: string, turn: Effect.E
   const before = yield* newest(id)
   const calls = yield* countCalls(turn)
   const session = yield* Session.Session
-  const added = session.events(id, { after: before }).pipe(Stream.take((yield* newest(id)) - before))
+  const added = session
+    .events(id, { after: before.cursor })
+    .pipe(Stream.take((yield* newest(id)).sequence - before.sequence))
   const events = yield* Stream.runCollect(added)
   return {
-    folds: calls.named("run/internal/runTransition.ts", "apply"),
+    folds: calls.named("run/internal/runTransition.ts", "applyOrPlace"),
     events: events.filter(({ event }) => event._tag === "RunEvent").length
   }
 })
@@ -48,11 +53,11 @@ describe("KEEP-2 the folds of a session", () => {
   it.effect("KEEP-2 an event of a run in a session is folded once", () =>
     Effect.gen(function* () {
       const { interrupt } = yield* Session.Session
-      yield* Session.ask("a", "one")
-      const found = yield* countFolds("a", Session.ask("a", "two"))
+      yield* Session.turn("a", "one")
+      const found = yield* countFolds("a", Session.turn("a", "two"))
       assert.isAbove(found.events, 5)
       assert.deepStrictEqual(found.folds, found.events)
-      const waiting = yield* countFolds("a", Session.ask("a", "three"))
+      const waiting = yield* countFolds("a", Session.turn("a", "three"))
       assert.deepStrictEqual(waiting.folds, waiting.events)
       // An interruption denies the call that waits, outside of a run of the agent
       const denied = yield* countFolds("a", interrupt("a"))
@@ -76,10 +81,10 @@ describe("RIGHT-1 a head that has not changed", () => {
     Effect.gen(function* () {
       const counts = yield* Effect.gen(function* () {
         const { state } = yield* Session.Session
-        yield* Session.ask("a", "one")
+        yield* Session.turn("a", "one")
         return {
           state: yield* countDecoded(state("a")),
-          turn: yield* countDecoded(Session.ask("a", "two")),
+          turn: yield* countDecoded(Session.turn("a", "two")),
           again: yield* countDecoded(state("a"))
         }
       }).pipe(Effect.provide(layer))
@@ -90,5 +95,21 @@ describe("RIGHT-1 a head that has not changed", () => {
       )
       assert.isAbove(opened, 0)
     }).pipe(Effect.provide(VersionedStore.layerMemory))
+  )
+})
+
+describe("HOUSE-9 a turn of a session", () => {
+  it.effect("HOUSE-9 writes each of its two commits as two values, each copied once, and binds no tool again", () =>
+    Effect.gen(function* () {
+      yield* Session.turn("b", "one")
+      const calls = yield* countCalls(Session.turn("b", "two"))
+      // Two heads, two batches of events, and the content of the message for its digest
+      assert.strictEqual(calls.named("payload/internal/copyJson.ts", "copyRefusingSecrets"), 5)
+      // Besides these only rows and marks without content: a value that was written is not copied again for its text
+      assert.strictEqual(calls.named("payload/internal/copyJson.ts", "runCopier"), 8)
+      assert.strictEqual(calls.named("tool/internal/boundTool.ts", "bindContract"), 0)
+      // The version of the head, before the message is stored: its reader hears of all that comes
+      assert.strictEqual(calls.named("store/internal/documents.ts", "find"), 1)
+    }).pipe(Effect.provide(sessionsWith([{ text: "One." }, { text: "Two." }])))
   )
 })

@@ -24,7 +24,7 @@ export const run: 1 = lead.run("Hi")
 export const definition: 1 = Agent.encode(Support)
 `
 
-// without paths into src: the types are those of the declarations that a user has
+// without paths into src: the types come from the declarations that a user has
 const config = {
   extends: "../../tsconfig.json",
   compilerOptions: { noErrorTruncation: true, paths: {} },

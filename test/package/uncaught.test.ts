@@ -24,7 +24,7 @@ const programs = {
       { text: "TEXT-SECRET", toolCalls: [{ name: "pay", params: { iban: "ARGUMENT-SECRET" } }] },
       { fail: { reason: "InternalProviderError" } }
     ])
-    await Agent.make("a", { instructions: "INSTRUCTIONS-SECRET", toolkit })
+    await Agent.make("a", { instructions: "INSTRUCTIONS-SECRET", toolkit, retry: { times: 0 } })
       .run("INPUT-SECRET", { context: { tenant: "CONTEXT-SECRET" } })
       .pipe(Effect.provide([Tools, model]), Effect.runPromise)`,
   "an agent that waits for an approval": `
@@ -43,13 +43,13 @@ const programs = {
     import { Plan, Step } from "effect-emissary/plan"
     const one = Step.make("one", { target: () => Effect.succeed("OUTPUT-SECRET") })
     const two = Step.make("two", { target: () => Effect.fail("no") })
-    const plan = await Effect.runPromise(Effect.flatMap(Plan.make({ name: "p" }, one, two), (plan) => Plan.bind(plan)))
+    const plan = await Effect.runPromise(Effect.flatMap(Plan.make("p", [one, two]), (plan) => Plan.bind(plan)))
     await Plan.run(plan, "INPUT-SECRET").pipe(Effect.runPromise)`
 }
 
 const sentences = {
   "an agent whose model fails": `Agent "a": expected an answer from the model, got InternalProviderError`,
-  "an agent that waits for an approval": `Agent "a": expected an answer, found that the run ended AwaitingApproval`,
+  "an agent that waits for an approval": `Run of agent "a": expected an answer, got the outcome AwaitingApproval`,
   "a plan whose step fails": `Plan "p": Step "two" failed with Error`
 }
 
@@ -80,7 +80,7 @@ const Tools = toolkit.toLayer({ pay: () => Effect.succeed(secret) })
 const waits = { toolCalls: [{ name: "pay", params: { iban: secret } }] } as const
 
 const failedAgent = agent
-  .run(secret)
+  .run(secret, { retry: { times: 0 } })
   .pipe(Effect.provide([Tools, ScriptedModel.layer([{ fail: { reason: "InternalProviderError" } }])]), Effect.flip)
 
 const incomplete = agent.ask(secret).pipe(Effect.provide([Tools, ScriptedModel.layer([waits])]), Effect.flip)
@@ -88,7 +88,7 @@ const incomplete = agent.ask(secret).pipe(Effect.provide([Tools, ScriptedModel.l
 const failedPlan = Effect.gen(function* () {
   const one = Step.make("one", { target: () => Effect.succeed(secret) })
   const two = Step.make("two", { target: () => Effect.fail("no") })
-  const plan = yield* Plan.bind(yield* Plan.make({ name: "p" }, one, two))
+  const plan = yield* Plan.bind(yield* Plan.make("p", [one, two]))
   return yield* Effect.flip(Plan.run(plan, secret))
 })
 
@@ -135,8 +135,9 @@ describe("an error with a state, printed", () => {
     assert.isDefined(agentBack.state)
     assert.notInclude(inspect(agentBack, { customInspect: false, depth: Infinity }), secret)
     const incompleteBack = yield* readBack(AgentError.RunIncomplete, runIncomplete)
-    assert.strictEqual(incompleteBack.state.runId, runIncomplete.state.runId)
-    assert.deepStrictEqual(incompleteBack.outcome, runIncomplete.outcome)
+    assert.strictEqual(incompleteBack.result.state.runId, runIncomplete.result.state.runId)
+    const { state: _, conversation: __, ...end } = runIncomplete.result
+    assert.deepInclude(incompleteBack.result, end)
     const planBack = yield* readBack(PlanError.PlanError, planError)
     assert.strictEqual(planBack.state?.runId, planError.state?.runId)
     assert.isDefined(planBack.state)

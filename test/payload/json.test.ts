@@ -213,7 +213,7 @@ describe("PAY-A NotJson", () => {
     ).flat()
     const outcomes = { read: 0, refused: 0 }
     for (const text of new Set(texts)) {
-      // No string is as long as the text, but then the text may hold one that is too long
+      // No string is as long as the text, but then the text may hold a string that is too long
       const limits = { maxStringLength: text.length - 1 }
       const small = yield* Effect.result(Json.parse(text))
       assert.deepStrictEqual(small, yield* Effect.result(Json.parse(text, { limits })), text)
@@ -414,7 +414,7 @@ describe("PAY-A plain data only", () => {
       an array with other members: JSON at the root: expected items only, got an array with other members
       a getter: JSON at /a: expected a plain member, got a getter or setter
       a getter in an array: JSON at /0: expected a plain member, got a getter or setter
-      a hidden member: JSON at /h: expected an enumerable member, got a hidden one
+      a hidden member: JSON at /h: expected an enumerable member, got a hidden member
       undefined in an array: JSON at /1: expected a JSON value (leave the key out instead), got undefined
       a hidden member of an array: JSON at the root: expected items only, got an array with other members
       an array without a prototype: JSON at /0: expected a plain array, got an instance of a class

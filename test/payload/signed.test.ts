@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import * as storage from "#src/store/internal/storage.ts"
+import * as documents from "#src/store/internal/documents.ts"
 import { DateTime, Effect, Equal, Layer, Option, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -213,7 +213,10 @@ describe("TRUST-9 a signature is accepted for what, by whom and when it was made
       { keyId: "a", publicKey }
     ])
     const error = yield* Effect.flip(Layer.build(twice))
-    assert.strictEqual(error.message, "trusted keys at /1/keyId: expected an id of its own, got that of an earlier key")
+    assert.strictEqual(
+      error.message,
+      "trusted keys at /1/keyId: expected an id of its own, got the id of an earlier key"
+    )
     const unreadable = yield* Effect.flip(Layer.build(trusting({ publicKey: "ssh-ed25519 AAAA" })))
     assert.match(unreadable.message, /trusted keys at \/0\/publicKey: expected an Ed25519 key as PEM/)
   })
@@ -284,7 +287,7 @@ describe("TRUST-9 a signature is accepted for what, by whom and when it was made
 })
 
 describe("TRUST-9 a host requires signatures", () => {
-  const binding = Layer.mergeAll(ToolResolver.layerStubs(), ModelRegistry.layerAmbient).pipe(
+  const binding = Layer.mergeAll(ToolResolver.layerStubs(), ModelRegistry.layerContext).pipe(
     Layer.provideMerge(ScriptedModel.layer([]))
   )
   const requiring = (options?: Parameters<typeof Signed.required>[0]) =>
@@ -322,7 +325,7 @@ describe("TRUST-9 a host requires signatures", () => {
       const error = yield* failsFor("Untrusted", Agent.decode(agentWire))
       assert.strictEqual(
         error.message,
-        "Agent definition at the root: expected a signed one, got data without a signature. Sign it with Signed.sign"
+        "Agent definition at the root: expected signed data, got data without a signature. Sign it with Signed.sign"
       )
       const wire = { schema_version: 2, model: "openai/gpt-5.2" }
       yield* Agent.decode(yield* Signed.sign(wire, { as, key }))
@@ -356,7 +359,7 @@ describe("TRUST-9 a host requires signatures", () => {
         Effect.provide(
           Layer.mergeAll(
             ToolResolver.layerToolkit(reading).pipe(Layer.provide(reads)),
-            ModelRegistry.layerAmbient
+            ModelRegistry.layerContext
           ).pipe(Layer.provideMerge(ScriptedModel.layer([{ toolCalls: [call("c", "read", {})] }, { text: "done" }])))
         )
       )
@@ -368,7 +371,7 @@ describe("TRUST-9 a host requires signatures", () => {
   })
 
   const documentsOf = (port: VersionedStore.Service) => {
-    const { encode, get, writeOnce } = storage.documents(port)
+    const { encode, get, writeOnce } = documents.of(port)
     const setOnce = <A>(codec: VersionedCodec.VersionedCodec<A>, key: string, value: A) =>
       Effect.flatMap(encode(codec, key, value), (json) => writeOnce(key, json))
     return { get, setOnce }
@@ -384,7 +387,7 @@ describe("TRUST-9 a host requires signatures", () => {
       assert(first !== undefined && second !== undefined)
       yield* port.compareAndSet("b", Option.some(second.version), first.value)
       const error = yield* Effect.flip(get(note, "b"))
-      assert.match(storage.renderReason(error), /expected a signature for this place/)
+      assert.match(documents.renderReason(error), /expected a signature for this place/)
       assert.deepStrictEqual(Option.getOrThrow(yield* get(note, "a")).value, { title: "of a" })
     }).pipe(Effect.provide(requiring({ key })))
   })
@@ -402,7 +405,7 @@ describe("TRUST-9 a host requires signatures", () => {
   })
 
   test("sessions continue under signatures, and are refused without", VersionedStore.layerMemory, function* () {
-    const plan = yield* planOf(Step.make("a", { target: ({ task }) => Effect.succeed(task), writes: "w" }))
+    const plan = yield* planOf([Step.make("a", { target: ({ task }) => Effect.succeed(task), writes: "w" })])
     const job = { id: "k", input: "go" }
     const signing = Layer.provideMerge(Session.layer([plan]), requiring({ key }))
     yield* Effect.provide(Session.run(plan, job), signing)
@@ -423,7 +426,7 @@ describe("TRUST-9 a host requires signatures", () => {
       assert(Json.isObject(value))
       yield* port.compareAndSet(stored, Option.some(version), value["payload"] ?? null)
     }
-    yield* Effect.provide(refusal(/expected a signed one/), signing)
+    yield* Effect.provide(refusal(/expected signed data/), signing)
   })
 
   test("a codec of a program's own type signs and requires, too", requiring({ key }), function* () {
@@ -452,7 +455,7 @@ describe("TRUST-9 a host requires signatures", () => {
     const agent = yield* AgentDefinition.make({ model: "a/b" })
     const plain = yield* job.encode({ agent })
     const error = yield* Effect.flip(Effect.provide(job.decode(plain), host))
-    assert.match(error.message, /^job at \/agent: .*expected a signed one/)
+    assert.match(error.message, /^job at \/agent: .*expected signed data/)
     const sealed = yield* Effect.provide(job.encode({ agent }), host)
     assert.hasAllKeys(sealed["agent"], ["payload", "signature"])
     assert.deepStrictEqual(yield* Effect.provide(job.decode(sealed), host), { agent })

@@ -19,7 +19,7 @@ const band = [
 describe("fromParallelAll", () => {
   test("PLAN-5 S4.2 a function receives the labelled text, and an object in declared order", function* () {
     const seen: Array<Step.Input> = []
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       ...band,
       Step.make("sum", {
         task: Reference.fromParallelAll("b"),
@@ -29,7 +29,7 @@ describe("fromParallelAll", () => {
           return Effect.succeed(input.payload)
         }
       })
-    )
+    ])
     const result = completed(yield* Plan.run(bound, "x"))
     const object = { b: { price: 3 }, a: "no idea" }
     assert.deepStrictEqual(result.output, object)
@@ -43,7 +43,7 @@ describe("fromParallelAll", () => {
     const toolkit = Toolkit.make(tool)
     const handlers = toolkit.toLayer({ compare: ({ a, b }) => Effect.succeed(`${b.price} or ${a}`) })
     const task = Reference.fromParallelAll("b")
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       ...band,
       Step.make("typed", {
         task,
@@ -51,7 +51,7 @@ describe("fromParallelAll", () => {
         target: ({ payload }) => Effect.succeed(payload.b.price + payload.a.length)
       }),
       Step.make("tool", { task, input: Both, target: "compare", writes: "tool" })
-    )
+    ])
     const result = yield* Effect.provide(
       Effect.flatMap(Plan.bind(plan, { toolkit }), (bound) => Plan.run(bound, "x")),
       handlers
@@ -61,9 +61,9 @@ describe("fromParallelAll", () => {
 
   test("PLAN-5 a nested plan receives the text, and the object if it has an input schema", function* () {
     const { fn } = log()
-    const inner = yield* planOf(Step.make("i", { target: fn("i", ({ payload }) => payload) }))
+    const inner = yield* planOf([Step.make("i", { target: fn("i", ({ payload }) => payload) })])
     const run = (step: Step.Step<string, string, never>) =>
-      Effect.flatMap(planOf(...band, step), (bound) => Plan.run(bound, "x"))
+      Effect.flatMap(planOf([...band, step]), (bound) => Plan.run(bound, "x"))
     const task = Reference.fromParallelAll("b")
     assert.strictEqual(completed(yield* run(Step.make("in", { task, target: inner }))).output, words)
     const input = Schema.Struct({ b: Price, a: Schema.String })
@@ -81,11 +81,11 @@ describe("fromParallelAll", () => {
       target: () => Effect.succeed({ one: new Node({ name: "" }), two: new Node({ name: "" }) })
     })
     const reasons = (input: Schema.ConstraintCodec<unknown, unknown>) =>
-      Plan.make(
+      Plan.make("plan", [
         band[0],
         refer,
         Step.make("sum", { task: Reference.fromParallelAll("b"), input, target: () => Effect.succeed("") })
-      ).pipe(
+      ]).pipe(
         Effect.match({ onFailure: ({ problems }) => problems.map(({ reason }) => reason).join(), onSuccess: () => "" })
       )
     assert.strictEqual(yield* reasons(Schema.Struct({ b: Price })), "")
@@ -103,7 +103,7 @@ describe("fromParallelAll", () => {
   })
 
   test("PLAN-1 S4.2 a step whose input is text gets a parallel group as its text", function* () {
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("a", { target: () => Effect.succeed("A"), parallel: true }),
       Step.make("b", { target: () => Effect.succeed("B"), parallel: true }),
       Step.make("join", {
@@ -111,7 +111,7 @@ describe("fromParallelAll", () => {
         input: Schema.String,
         target: ({ payload }) => Effect.succeed(payload)
       })
-    )
+    ])
     const result = yield* endsAs("Completed", Plan.run(yield* Plan.bind(plan), "go"))
     assert.strictEqual(result.output, "[a]\nA\n\n[b]\nB")
   })

@@ -7,7 +7,6 @@ import { Agent, Conversation, Run } from "effect-emissary"
 import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 
 import { ScriptedModel } from "effect-emissary/testing"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 import { answered, around, asks, json, noted } from "./nested.ts"
 import { applyAll, gate, journal, log, planOf } from "./support.ts"
@@ -54,11 +53,11 @@ const waitsEach = (name: string, ran: Array<string>) =>
 /** A plan of one step that waits once. */
 const gated = Effect.gen(function* () {
   const ran: Array<string> = []
-  return { ran, bound: yield* planOf(waitsOnce("gate", ran)) }
+  return { ran, bound: yield* planOf([waitsOnce("gate", ran)]) }
 })
 
 /** Approves what steps ask for. */
-const approves = ({ requests }: { readonly requests: ReadonlyArray<Run.ApprovalRequest> }, name = "gate") => ({
+const approves = ({ requests }: { readonly requests: ReadonlyArray<Run.Request> }, name = "gate") => ({
   decisions: requests.flatMap((request) => (request.name === name ? [{ ...request, approved: true }] : []))
 })
 
@@ -71,13 +70,18 @@ const paused = <A>(result: Agent.Result<A>) => {
 describe("approvals and pauses inside plans", () => {
   test("PLAN-8 a pause of a function is a request under its step; approved, the step runs again", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* planOf(fnStep("a"), waitsOnce("gate", ran), fnStep("b"))
+    const bound = yield* planOf([fnStep("a"), waitsOnce("gate", ran), fnStep("b")])
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
       const waiting = paused(yield* outer.run("hello"))
       const [{ callId, digest: _, ...request }] = waiting.requests
       assert.match(callId, /^gate:2@run_/)
-      assert.deepStrictEqual(request, { name: "gate", arguments: { reason: "gate waits" }, path: ["c1"] })
+      assert.deepStrictEqual(request, {
+        _tag: "Pause",
+        name: "gate",
+        arguments: { reason: "gate waits" },
+        path: ["c1"]
+      })
       const same = yield* outer.resume(yield* json(waiting.state))
       assert.strictEqual(same.outcome, "AwaitingApproval")
       assert.deepStrictEqual(ran, ["a", "gate"])
@@ -90,7 +94,7 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 a pause that is denied fails its step, and the outer model reads the failure", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* planOf(waitsOnce("gate", ran), fnStep("b"))
+    const bound = yield* planOf([waitsOnce("gate", ran), fnStep("b")])
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
       const { requests, state } = paused(yield* outer.run("hello"))
@@ -114,18 +118,18 @@ describe("approvals and pauses inside plans", () => {
         )
     })
     const bound = yield* Effect.flatMap(
-      Plan.make(
+      Plan.make("plan", [
         Step.make("mail", { target: "send", parallel: true }),
         waitsOnce("y", ran, { parallel: true }),
         fnStep("z", { parallel: true })
-      ),
+      ]),
       (plan) => Plan.bind(plan, { toolkit })
     ).pipe(Effect.provide(handlers))
     const waiting = yield* bound.run("go")
     assert(waiting.outcome === "AwaitingApproval")
     assert.sameDeepMembers(bare(waiting.requests), [
-      { callId: "mail:1", name: "send", arguments: { input: "go" } },
-      { callId: "y:1", name: "y", arguments: { reason: "y waits" } }
+      { _tag: "Approval", callId: "mail:1", name: "send", arguments: { input: "go" } },
+      { _tag: "Pause", callId: "y:1", name: "y", arguments: { reason: "y waits" } }
     ])
     assert.notInclude(ran, "send")
     const half = yield* bound.resume(yield* json(waiting.state), approves(waiting, "y"))
@@ -141,19 +145,17 @@ describe("approvals and pauses inside plans", () => {
     const handlers = toolkit.toLayer({ send: ({ input }) => Effect.sync(() => String(sent.push(input))) })
     let note = "alice"
     const memories = { notes: { text: Effect.sync(() => note) } }
-    const plan = yield* Plan.make(Step.make("mail", { target: "send", task: Reference.fromMemory("notes") }))
+    const plan = yield* Plan.make("plan", [Step.make("mail", { target: "send", task: Reference.fromMemory("notes") })])
     const bound = yield* Effect.provide(Plan.bind(plan, { toolkit, memories }), handlers)
     const waiting = yield* endsAs("Paused", Plan.run(bound, "go"))
     assert.deepStrictEqual(pluck(waiting.requests, "arguments"), [{ input: "alice" }])
     note = "mallory"
     const { batches, write } = journal()
-    const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+    const decisions = waiting.requests.filter(Run.isApprovable).map(Run.approve)
     yield* endsAs("Completed", Plan.resume(bound, waiting.state, { decisions, journal: write }))
     const events = batches.flat()
     for (let length = 1; length < events.length - 1; length++) {
-      const cut = Result.getOrThrow(
-        applyAll({ definition: bound.live.definition, nested: new Map() }, waiting.state, events.slice(0, length))
-      )
+      const cut = Result.getOrThrow(applyAll(waiting.state, events.slice(0, length)))
       const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(cut))
       if (pluck(events.slice(0, length), "_tag")?.includes("StepStarted")) {
         const { requests } = yield* endsAs("Paused", Plan.resume(bound, kept))
@@ -167,7 +169,7 @@ describe("approvals and pauses inside plans", () => {
     const { batches, write } = journal()
     const before: Array<string> = []
     const send = () => Effect.sync(() => String(before.push(...batches.flat().map(({ _tag }) => _tag))))
-    const plan = yield* Plan.make(Step.make("mail", { target: "send" }))
+    const plan = yield* Plan.make("plan", [Step.make("mail", { target: "send" })])
     const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), toolkit.toLayer({ send }))
     const { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
     yield* endsAs("Completed", Plan.resume(bound, state, { decisions: decide(state), journal: write }))
@@ -188,13 +190,13 @@ describe("approvals and pauses inside plans", () => {
         target: ({ task }) => Effect.succeed(task),
         routes: [["prepare", When.always]]
       })
-      const plan = yield* Plan.make(prepare, mail, again)
+      const plan = yield* Plan.make("plan", [prepare, mail, again])
       const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
       const first = yield* endsAs("Paused", Plan.run(bound, "go"))
       const decisions = decide(first.state)
       assert.deepStrictEqual(pluck(decisions, "callId"), ["mail:2"])
       const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
-      assert.deepStrictEqual(pluck([...second.pauses, ...second.requests], "callId"), ["mail:5"])
+      assert.deepStrictEqual(pluck(second.requests, "callId"), ["mail:5"])
       yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
       assert.deepStrictEqual(sent.splice(0), ["bill 1"])
     }
@@ -202,13 +204,13 @@ describe("approvals and pauses inside plans", () => {
 
   test("TRUST-1 a step that asks for the same keeps its id; what it asks for next in its turn has an id of its own", function* () {
     let amount = 1
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("pay", {
         target: ({ decision }) => (decision && amount > 2 ? Effect.fail("later") : Step.pause(`pay ${amount}`))
       })
-    )
+    ])
     const first = yield* endsAs("Paused", Plan.run(bound, "go"))
-    const idsOf = ({ pauses }: typeof first) => pluck(pauses, "callId")
+    const idsOf = ({ requests }: typeof first) => pluck(requests, "callId")
     const same = yield* endsAs("Paused", Plan.resume(bound, first.state))
     assert.deepStrictEqual([idsOf(first), idsOf(same)], [["pay:1"], ["pay:1"]])
     amount = 2
@@ -237,7 +239,7 @@ describe("approvals and pauses inside plans", () => {
     )
     yield* Effect.gen(function* () {
       const mail = Step.make("mail", { target: agent, task: Reference.fromStart, routes: [["mail", When.always]] })
-      const bound = yield* Plan.bind(yield* Plan.make({ maxIterations: 4 }, mail))
+      const bound = yield* Plan.bind(yield* Plan.make("plan", [mail], { maxIterations: 4 }))
       const first = yield* endsAs("Paused", Plan.run(bound, "go"))
       const decisions = decide(first.state)
       const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
@@ -251,7 +253,7 @@ describe("approvals and pauses inside plans", () => {
 
   test("TRUST-1 a decision about one message to a plan that is an agent does not count for the next", function* () {
     const { ran } = log()
-    const bound = yield* planOf(waitsEach("gate", ran))
+    const bound = yield* planOf([waitsEach("gate", ran)])
     const first = paused(yield* bound.run("hello"))
     const decisions = decide(first.state)
     const done = yield* endsAs("Completed", bound.resume(first.state, { decisions }))
@@ -264,7 +266,7 @@ describe("approvals and pauses inside plans", () => {
 
   test("TRUST-1 a step that was approved asks again when its tool has another contract by then", function* () {
     const { handlers, sent } = sending()
-    const plan = yield* Plan.make(Step.make("mail", { target: "send" }))
+    const plan = yield* Plan.make("plan", [Step.make("mail", { target: "send" })])
     const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
     const { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
     const edited = Toolkit.make(
@@ -283,7 +285,7 @@ describe("approvals and pauses inside plans", () => {
     const rebound = yield* Effect.provide(Plan.bind(plan, { toolkit: edited }), editedHandlers)
     const again = yield* endsAs("Paused", Plan.resume(rebound, state, { decisions: decide(state) }))
     assert.deepStrictEqual(bare(again.requests), [
-      { callId: "mail:1:2", name: "send", arguments: { input: "go", to: "all" } }
+      { _tag: "Approval", callId: "mail:1:2", name: "send", arguments: { input: "go", to: "all" } }
     ])
     assert.deepStrictEqual(sent, [])
     yield* endsAs("Completed", Plan.resume(rebound, again.state, { decisions: decide(again.state) }))
@@ -295,7 +297,9 @@ describe("approvals and pauses inside plans", () => {
     const handlers = toolkit.toLayer({
       send: ({ input }) => Effect.suspend(() => (sent.push(input) < 3 ? Effect.die("cut") : Effect.succeed("sent")))
     })
-    const plan = yield* Plan.make(Step.make("mail", { target: "send", retry: { times: 5, delay: "1 second" } }))
+    const plan = yield* Plan.make("plan", [
+      Step.make("mail", { target: "send", retry: { times: 5, delay: "1 second" } })
+    ])
     const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
     let { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
     for (const callId of ["mail:1:2", "mail:1:3"]) {
@@ -319,26 +323,25 @@ describe("approvals and pauses inside plans", () => {
         decision === undefined ? Step.pause("send?") : Effect.sync(() => String(sent.push(task)))
     })
     for (const mail of [Step.make("mail", { target: "send" }), asks]) {
-      const bound = yield* Effect.provide(Plan.bind(yield* Plan.make(mail), { toolkit }), handlers)
-      const rules = { definition: bound.live.definition, nested: new Map() }
+      const bound = yield* Effect.provide(Plan.bind(yield* Plan.make("plan", [mail]), { toolkit }), handlers)
       const { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
       const decisions = decide(state, true, {
         decidedBy: "Ada",
         expiresAt: DateTime.add(yield* DateTime.now, { minutes: 1 })
       })
-      const events = Result.getOrThrow(planTransition.decide(state, decisions, yield* DateTime.now))
+      const events = Result.getOrThrow(runTransition.plans.decide(state, decisions, yield* DateTime.now))
       const kept = yield* PlanRun.eventsCodec.decodeJson(yield* PlanRun.eventsCodec.encodeJson(events))
       assert.deepStrictEqual(kept, events)
       const { path: _, ...decision } = { path: undefined, ...decisions[0] }
       assert.deepInclude<object>(kept[0] ?? {}, { _tag: "StepDecided", ...decision })
-      const approved = Result.getOrThrow(applyAll(rules, state, kept))
+      const approved = Result.getOrThrow(applyAll(state, kept))
       const read = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(approved))
       assert.isTrue(Equal.equals(read, approved))
       yield* TestClock.adjust("1 minute")
       const error = yield* failsFor("InvalidDecision", Plan.resume(bound, state, { decisions }))
       assert.strictEqual(error.reason.problem, "expired")
       const again = yield* endsAs("Paused", Plan.resume(bound, read))
-      assert.deepStrictEqual(pluck([...again.pauses, ...again.requests], "callId"), ["mail:1:2"])
+      assert.deepStrictEqual(pluck(again.requests, "callId"), ["mail:1:2"])
       assert.deepStrictEqual(sent, [])
       yield* endsAs("Completed", Plan.resume(bound, again.state, { decisions: decide(again.state) }))
       assert.deepStrictEqual(sent.splice(0), ["go"])
@@ -347,14 +350,14 @@ describe("approvals and pauses inside plans", () => {
 
   test("TRUST-1 a decision about a plan that is an agent expires before the plan continues: the plan asks again", function* () {
     const { ran } = log()
-    const bound = yield* planOf(waitsEach("gate", ran))
+    const bound = yield* planOf([waitsEach("gate", ran)])
     const { state } = paused(yield* bound.run("hello"))
     const decisions = decide(state, true, { expiresAt: DateTime.add(yield* DateTime.now, { minutes: 1 }) })
     const events = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
     const approved = yield* json(Result.getOrThrow(Run.applyAll(state, events)))
     yield* TestClock.adjust("1 minute")
     const again = paused(yield* bound.resume(approved))
-    assert.deepStrictEqual(again.requests, Run.approvalRequests(state))
+    assert.deepStrictEqual(pluck(again.requests, "callId"), ["gate:1:2"])
     yield* endsAs("Completed", bound.resume(again.state, { decisions: decide(again.state) }))
   })
 
@@ -376,7 +379,7 @@ describe("approvals and pauses inside plans", () => {
     ] as const) {
       yield* Effect.gen(function* () {
         note = "alice"
-        const bound = yield* Plan.bind(yield* Plan.make(mail), { toolkit, memories })
+        const bound = yield* Plan.bind(yield* Plan.make("plan", [mail]), { toolkit, memories })
         const waiting = yield* endsAs("Paused", Plan.run(bound, "go"))
         note = "mallory"
         const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(waiting.state))
@@ -405,13 +408,15 @@ describe("approvals and pauses inside plans", () => {
 
   test("TRUST-1 a nested plan that starts again asks under other ids", function* () {
     const inner = yield* planOf(
-      { name: "inner" },
-      Step.make("ask", {
-        target: ({ decision }) => (decision === undefined ? Step.pause("sure?") : Effect.succeed("yes"))
-      })
+      [
+        Step.make("ask", {
+          target: ({ decision }) => (decision === undefined ? Step.pause("sure?") : Effect.succeed("yes"))
+        })
+      ],
+      { name: "inner" }
     )
     const again = Step.make("again", { target: ({ task }) => Effect.succeed(task), routes: [["nest", When.always]] })
-    const bound = yield* planOf(Step.make("nest", { target: inner }), again)
+    const bound = yield* planOf([Step.make("nest", { target: inner }), again])
     const first = yield* endsAs("Paused", Plan.run(bound, "go"))
     const decisions = decide(first.state)
     const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
@@ -439,7 +444,7 @@ describe("approvals and pauses inside plans", () => {
     const { requests, state } = paused(yield* bound.run("go"))
     const decided = Run.decide(state, approves({ requests }).decisions, yield* DateTime.now)
     const after = Result.getOrThrow(Run.applyAll(state, Result.getOrThrow(decided)))
-    assert.deepStrictEqual(Run.approvalRequests(after), [])
+    assert.deepStrictEqual(Run.requests(after), [])
     assert.strictEqual((yield* bound.resume(yield* json(after))).text, "gate(go)")
   })
 
@@ -447,7 +452,7 @@ describe("approvals and pauses inside plans", () => {
     const { fn, ran, fnStep } = log()
     const { begun, hook, open } = yield* gate
     const hold = Step.make("hold", { target: fn("hold", ({ task }) => Effect.as(hook, task)) })
-    const bound = yield* planOf(fnStep("a"), hold)
+    const bound = yield* planOf([fnStep("a"), hold])
     const { onEvent, states } = yield* noted
     const running = yield* Effect.forkChild(answered(asks)(around(bound).run("hello", { onEvent })))
     yield* begun
@@ -469,8 +474,8 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 depth counts plans and agents alike; one too many fails the whole nest", function* () {
     const { fnStep } = log()
-    const level0 = yield* planOf(fnStep("a"))
-    const level1 = yield* planOf(Step.make("in", { target: level0 }))
+    const level0 = yield* planOf([fnStep("a")])
+    const level1 = yield* planOf([Step.make("in", { target: level0 })])
     const outer = around(level1)
     const run = (maxDepth: number) => answered(asks, { text: "done" })(outer.run("x", { maxDepth }))
     assert.strictEqual((yield* run(2)).text, "done")

@@ -1,13 +1,13 @@
 /** PLAN-5 S8: bands. */
 import { assert, describe } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { completed, journal, log, planOf } from "./support.ts"
 import { failsMidway, failsFor } from "../outcomes.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
 
 const late = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
 
@@ -16,13 +16,13 @@ describe("parallel groups", () => {
     const { fn, fnStep } = log()
     const member = (name: string, millis: number) =>
       Step.make(name, { target: fn(name, ({ task }) => late(millis, `${name}(${task})`)), parallel: true })
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       fnStep("a"),
       member("p", 3000),
       member("q", 1000),
       member("r", 2000),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
-    )
+    ])
     const { output, state } = completed(yield* after("3 seconds", Plan.run(bound, "x")))
     // S8.8: the last declared member, though q was the last but one to start and p the last to finish
     assert.strictEqual(output, "z(r(a(x)))")
@@ -39,7 +39,7 @@ describe("parallel groups", () => {
     assert.strictEqual(state.iterations, 3)
   })
 
-  test("PLAN-5 concurrency bounds how many run at a time; less than one is a bug", function* () {
+  test("PLAN-5 concurrency bounds how many run at a time; less than one is refused", function* () {
     const { fn } = log()
     let now = 0
     let most = 0
@@ -51,17 +51,14 @@ describe("parallel groups", () => {
       return "done"
     })
     const names = ["a", "b", "c", "d", "e"] as const
-    const bound = yield* planOf(
-      ...names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true }))
-    )
+    const bound = yield* planOf(names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true })))
     yield* after("1 minute", Plan.run(bound, "x", { concurrency: 2 }))
     assert.strictEqual(most, 2)
     most = 0
     yield* after("1 minute", Plan.run(bound, "x"))
     assert.strictEqual(most, 5)
-    const exit = yield* Effect.exit(Plan.run(bound, "x", { concurrency: 0 }))
-    assert(Exit.isFailure(exit))
-    assert.match(Cause.pretty(exit.cause), /expected a concurrency of at least 1/)
+    const { reason } = yield* Effect.flip(Plan.run(bound, "x", { concurrency: 0 }))
+    assert.strictEqual(reason._tag, "OptionsInvalid")
   })
 
   test("PLAN-5 S8.3 S8.4 all finish; the first declared failure counts; a resume runs only those that failed", function* () {
@@ -69,12 +66,12 @@ describe("parallel groups", () => {
     let broken = true
     const fail = (name: string, millis: number) =>
       fn(name, () => (broken ? Effect.delay(Effect.fail(`${name} broke`), millis) : Effect.succeed(name)))
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("p", { target: fn("p", () => late(3000, "P")), parallel: true, writes: "k" }),
       Step.make("q", { target: fail("q", 2000), parallel: true }),
       Step.make("r", { target: fail("r", 1000), parallel: true }),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
-    )
+    ])
     const error = yield* after("1 minute", failsMidway("StepFailed", Plan.run(bound, "x")))
     assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
     assert.strictEqual(PlanRun.history(error.state).length, 0)
@@ -90,13 +87,13 @@ describe("parallel groups", () => {
   test("PLAN-5 S8.6 a reference that fails in a parallel group is the failure that it is elsewhere", function* () {
     const { fn, ran, fnStep } = log()
     const route = { to: "p", when: { _tag: "Equals", path: [], value: "skip" } } as const
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a", () => "skip"), routes: [["c", route.when]] }),
       fnStep("b"),
       fnStep("c"),
       Step.make("p", { target: fn("p"), parallel: true, task: Reference.fromStep("b") }),
       fnStep("q", { parallel: true })
-    )
+    ])
     const { reason } = yield* failsFor("ReferenceFailed", Plan.run(bound, "x"))
     assert.deepStrictEqual([reason.step, reason.ran], ["p", ["a", "c"]])
     assert.deepStrictEqual(ran, ["a", "c", "q"])
@@ -113,7 +110,7 @@ describe("parallel groups", () => {
         )
       )
     const kept = journal()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("p", {
         target: fn("p", () => (cleaned.length === 0 ? clean("p") : Effect.succeed("P"))),
         parallel: true
@@ -123,7 +120,7 @@ describe("parallel groups", () => {
         target: fn("r", () => (cleaned.length === 0 ? clean("r") : Effect.succeed("R"))),
         parallel: true
       })
-    )
+    ])
     const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: kept.write }))
     yield* TestClock.adjust("1 second")
     const interrupting = yield* Effect.forkChild(Fiber.interrupt(fiber))
@@ -140,13 +137,13 @@ describe("parallel groups", () => {
   test("PLAN-6 a journal that fails in a parallel group interrupts the other members", function* () {
     const { fn, fnStep } = log()
     const interrupted = yield* Deferred.make<void>()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("p", {
         target: fn("p", () => Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined))),
         parallel: true
       }),
       fnStep("q", { parallel: true })
-    )
+    ])
     const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
     let calls = 0
     const error = yield* Effect.flip(
@@ -166,8 +163,8 @@ describe("parallel groups", () => {
         most = Math.max(most, running)
       }).pipe(Effect.andThen(Effect.yieldNow), Effect.andThen(Effect.sync(() => String(running--))))
     const member = (name: string) => Step.make(name, { target: work, parallel: true })
-    const inner = yield* planOf({ name: "inner" }, member("a"), member("b"), member("c"), member("d"))
-    const outer = yield* planOf(Step.make("o", { target: inner }))
+    const inner = yield* planOf([member("a"), member("b"), member("c"), member("d")], { name: "inner" })
+    const outer = yield* planOf([Step.make("o", { target: inner })])
     completed(yield* Plan.run(outer, "x", { concurrency: 2 }))
     assert.strictEqual(most, 2)
     completed(yield* Plan.run(outer, "x"))

@@ -35,12 +35,12 @@ const codesOf = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effec
 
 describe("binding", () => {
   testWith(handlers)("PLAN-1 finds tools of a toolkit, tools from elsewhere and agents by name", function* () {
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("find", { target: "search" }),
       Step.make("check", { target: "remote" }),
       Step.make("ask", { target: "assistant" }),
       Step.make("print", { target: "publish", context: Reference.fromStep("find") })
-    )
+    ])
     const remote = yield* stub("remote", { type: "object", properties: { input: { type: "string" } } })
     const bound = yield* Plan.bind(plan, { toolkit, tools: [remote], agents: { assistant: helper } })
     assert.deepStrictEqual(
@@ -61,18 +61,18 @@ describe("binding", () => {
   })
 
   test("PLAN-1 captures the handlers where it happens", function* () {
-    const plan = yield* Plan.make(Step.make("find", { target: "search" }))
+    const plan = yield* Plan.make("plan", [Step.make("find", { target: "search" })])
     const bound = yield* Plan.bind(plan, { toolkit }).pipe(Effect.provide(handlers))
     const body = bound.live.tools.tools.get("search")?.body
     assert.ok(body !== undefined && Option.isSome(body))
   })
 
   test("PLAN-2 reports all problems: names without an entry, and names with two", function* () {
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("a", { target: "nothing" }),
       Step.make("b", { target: "search" }),
       Step.make("c", { target: "helper", context: Reference.fromMemory("helper") })
-    )
+    ])
     const both = yield* stub("helper")
     assert.deepStrictEqual(
       yield* codesOf(Plan.bind(plan, { toolkit, tools: [both], agents: { helper } }).pipe(Effect.provide(handlers))),
@@ -85,7 +85,7 @@ describe("binding", () => {
   })
 
   test("PLAN-2 reports tools that take nothing a step can pass", function* () {
-    const plan = yield* Plan.make(Step.make("a", { target: "count" }))
+    const plan = yield* Plan.make("plan", [Step.make("a", { target: "count" })])
     const count = yield* stub("count", {
       type: "object",
       properties: { n: { type: "integer" } },
@@ -96,7 +96,7 @@ describe("binding", () => {
   })
 
   test("PLAN-2 refuses two tools of one name", function* () {
-    const plan = yield* Plan.make(Step.make("a", { target: "search" }))
+    const plan = yield* Plan.make("plan", [Step.make("a", { target: "search" })])
     const again = yield* stub("search")
     assert.strictEqual(
       yield* codesOf(Plan.bind(plan, { toolkit, tools: [again] }).pipe(Effect.provide(handlers))),
@@ -105,7 +105,7 @@ describe("binding", () => {
   })
 
   test("PLAN-1 a plan binds as often as one likes, with other things each time", function* () {
-    const plan = yield* Plan.make(Step.make("a", { target: "search" }))
+    const plan = yield* Plan.make("plan", [Step.make("a", { target: "search" })])
     const one = yield* Plan.bind(plan, {
       tools: [yield* stub("search", { type: "object", properties: { q: { type: "string" } } })]
     })
@@ -149,13 +149,13 @@ describe("memories", () => {
 
   test("PLAN-1 are found under the names the plan is bound with", function* () {
     class Notes extends Context.Service<Notes, { readonly text: string }>()("test/plan/Notes") {}
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("a", {
         target: "helper",
         task: Reference.fromAgent("helper"),
         context: [Reference.fromMemory("helper")]
       })
-    )
+    ])
     const memory = { text: Effect.map(Notes, ({ text }) => text), output: Effect.succeed("last") }
     const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: memory } })
     const live = bound.live.memories.get("helper")

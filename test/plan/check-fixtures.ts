@@ -2,7 +2,7 @@
 import { DateTime, Result } from "effect"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
 import type * as planFlow from "#src/plan/internal/planFlow.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import type { Json } from "effect-emissary/payload"
 import type { PlanDefinition, PlanInvalid, PlanRun, When } from "effect-emissary/plan"
 import { makeRules, plan, step } from "./definitions.ts"
@@ -15,7 +15,7 @@ export const some = (name: string): When.When => ({ _tag: "Custom", name })
 /** Routes that may all be refused. */
 export const to = (...names: ReadonlyArray<string>) => ({ routes: names.map((to) => ({ to, when: some(to) })) })
 
-/** Routes of which one is always taken. */
+/** Routes, one of them always taken. */
 export const either = (yes: string, no: string) => ({
   routes: [
     { to: yes, when: some("yes") },
@@ -56,9 +56,8 @@ export type Place = Pick<planFlow.FlowPlace, "position" | "branches">
 
 /** The turns of a run whose choices are drawn: their steps, and where they begin, in which branches. */
 export const walk = (definition: PlanDefinition.PlanDefinition, draws: ReadonlyArray<number>) => {
-  const rules = makeRules(definition)
   const positions = new Map(definition.steps.map(({ name }, index) => [name, index]))
-  let state = planTransition.start(rules, {
+  let state = runTransition.plans.start({
     _tag: "PlanStarted",
     at,
     runId: "run",
@@ -67,16 +66,17 @@ export const walk = (definition: PlanDefinition.PlanDefinition, draws: ReadonlyA
     depth: 0,
     maxIterations: 60,
     input: { task: "", payload: "" },
-    context: {}
+    context: {},
+    basis: makeRules(definition).basis
   })
   const put = (event: PlanRun.Event) => {
-    state = Result.getOrThrow(planTransition.apply(rules, state, event))
+    state = Result.getOrThrow(runTransition.plans.apply(state, event))
   }
   const places: Array<Place> = []
   const turns: Array<ReadonlyArray<string>> = []
   let drawn = 0
   for (;;) {
-    const action = planTransition.next(rules, state)
+    const action = runTransition.plans.next(state)
     if (action._tag === "Finish") return { places, turns, completed: action.outcome._tag === "Completed" }
     if (action._tag === "RunSteps") {
       places.push({ position: positions.get(action.steps[0]) ?? -1, branches: state.rejoins })

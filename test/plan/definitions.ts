@@ -1,5 +1,7 @@
 /** Plans as plain data whose steps run a function of their own name. */
-import type * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planChange from "#src/plan/internal/planChange.ts"
+import type * as planRunParts from "#src/run/internal/planRunParts.ts"
+import { defined } from "#src/payload/internal/values.ts"
 import type { PlanDefinition } from "effect-emissary/plan"
 
 export const step = (
@@ -19,8 +21,16 @@ export const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): Pl
   steps
 })
 
-/** The rules of a plan. Without `nested` no step of it is a plan. */
-export const makeRules = (
-  definition: PlanDefinition.PlanDefinition,
-  nested: ReadonlyMap<string, planTransition.Rules> = new Map()
-): planTransition.Rules => ({ definition, nested })
+/** A definition, and what the first event of its runs has of it. `items` are the steps of the items of its steps. */
+export interface Rules {
+  readonly definition: PlanDefinition.PlanDefinition
+  readonly basis: planRunParts.Basis
+  readonly items: ReadonlyMap<string, Rules>
+}
+
+export const makeRules = (definition: PlanDefinition.PlanDefinition, items: Rules["items"] = new Map()): Rules => {
+  const basis = planChange.basisOf({ definition, digest: "sha256:0" })
+  const flowOf = (inner: Rules | undefined) => inner?.basis.steps.map(({ digest: _, target: __, ...flow }) => flow)
+  const steps = basis.steps.map((step) => ({ ...step, ...defined({ items: flowOf(items.get(step.name)) }) }))
+  return { definition, basis: { ...basis, steps }, items }
+}

@@ -22,7 +22,9 @@ describe("failures", () => {
   test("PLAN-5 a typed failure of a function has its tag, its message and whether to try again", function* () {
     const { fn, fnStep } = log()
     const odd = new Odd({ message: "not even", retryable: true })
-    const bound = yield* planOf({ name: "p" }, fnStep("a"), Step.make("b", { target: fn("b", () => Effect.fail(odd)) }))
+    const bound = yield* planOf([fnStep("a"), Step.make("b", { target: fn("b", () => Effect.fail(odd)) })], {
+      name: "p"
+    })
     const error = yield* failsMidway("StepFailed", Plan.run(bound, "x"))
     assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd. The message is in reason.failure.message`)
     assert.deepStrictEqual(error.reason.failure, { type: "Odd", message: "not even", retryable: true })
@@ -35,9 +37,9 @@ describe("failures", () => {
     const { fn } = log()
     let interrupted = 0
     const slow = fn("a", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => interrupted++)))
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: slow, timeout: "5 seconds", retry: { times: 1, delay: "1 second" } })
-    )
+    ])
     const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x")))
     yield* TestClock.adjust("10999 millis")
     assert.isUndefined(fiber.pollUnsafe())
@@ -58,7 +60,7 @@ describe("failures", () => {
     )
     const retry = { times: 5, delay: "1 second", factor: 2, maxDelay: "3 seconds" } as const
     const { batches, write } = journal()
-    const bound = yield* planOf(Step.make("a", { target, retry }))
+    const bound = yield* planOf([Step.make("a", { target, retry })])
     const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { journal: write })))
     assert.deepStrictEqual(times, [0, 1000, 3000, 6000])
     assert.strictEqual(PlanRun.history(state)[0]?.attempts, 4)
@@ -69,8 +71,8 @@ describe("failures", () => {
   test("PLAN-5 S6.5 a loop ends at the limit, and resumes with a larger one", function* () {
     const { fn, ran } = log()
     const bound = yield* planOf(
-      { maxIterations: 3 },
-      Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
+      [Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })],
+      { maxIterations: 3 }
     )
     const error = yield* failsMidway("MaxIterationsExceeded", Plan.run(bound, "x"))
     assert.deepStrictEqual([error.reason.limit, error.reason.next], [3, "a"])
@@ -113,7 +115,7 @@ describe("defects", () => {
     const { found, layer } = logged()
     // Sound: what a program without types may write
     const value = (() => 42) as never
-    const inner = yield* planOf({ name: "inner" }, Step.make("a", { target: Step.target("f", value) }))
+    const inner = yield* planOf([Step.make("a", { target: Step.target("f", value) })], { name: "inner" })
     const error = yield* Effect.provide(Effect.flip(runStep("x", Step.make("outer", { target: inner }))), layer)
     assert.include(error.message, "It died of the defect TypeError, which is a bug.")
     assert.strictEqual(found.length, 2)
@@ -123,7 +125,7 @@ describe("defects", () => {
 describe("a target that interrupts itself", () => {
   test("PLAN-5 fails its step, which may be tried again", function* () {
     for (const target of [() => Effect.interrupt, () => joinsInterrupted]) {
-      const bound = yield* planOf(Step.make("a", { target }))
+      const bound = yield* planOf([Step.make("a", { target })])
       const { reason, state } = yield* failsFor("StepFailed", Plan.run(bound, "x"))
       assert.strictEqual(reason.failure.type, "Interrupted")
       assert.strictEqual(state?.outcome?._tag, "Failed")
@@ -131,18 +133,18 @@ describe("a target that interrupts itself", () => {
     let tries = 0
     const target = ({ task }: Step.Input) =>
       Effect.suspend(() => (++tries < 3 ? Effect.interrupt : Effect.succeed(task)))
-    const again = yield* planOf(Step.make("a", { target, retry: { times: 2 } }))
+    const again = yield* planOf([Step.make("a", { target, retry: { times: 2 } })])
     assert.strictEqual(completed(yield* Plan.run(again, "x")).output, "x")
   })
 
   test("PLAN-5 PLAN-7 S8.3 S15 Q03 leaves the others alone: the parallel group, the other runs, the outer plan", function* () {
     const { fn, ran } = log()
-    const inner = yield* planOf({ name: "inner" }, Step.make("i", { target: () => Effect.interrupt }))
-    const band = yield* planOf(
+    const inner = yield* planOf([Step.make("i", { target: () => Effect.interrupt })], { name: "inner" })
+    const band = yield* planOf([
       Step.make("a", { target: () => Effect.interrupt, parallel: true }),
       Step.make("b", { target: fn("b", () => Effect.as(Effect.sleep("1 second"), "b")), parallel: true }),
       Step.make("c", { target: inner, parallel: true })
-    )
+    ])
     const { reason, state } = yield* after("1 second", Effect.flip(Plan.run(band, "x")))
     assert(reason._tag === "StepFailed")
     assert.strictEqual(reason.step, "a")
@@ -153,7 +155,7 @@ describe("a target that interrupts itself", () => {
     assert.deepStrictEqual(ran, ["b"])
 
     const target = ({ task }: Step.Input) => (task === "bad" ? Effect.interrupt : Effect.succeed(task))
-    const many = yield* planOf(Step.make("a", { target }))
+    const many = yield* planOf([Step.make("a", { target })])
     const results = yield* Plan.runMany(many, ["x", "bad", "y"])
     assert.deepStrictEqual(results.map(Result.isSuccess), [true, false, true])
   })
@@ -168,7 +170,7 @@ describe("retries", () => {
         return Effect.fail("not yet")
       })
     )
-    const bound = yield* planOf(Step.make("a", { target, retry: { times: 2, delay: "1 minute" } }))
+    const bound = yield* planOf([Step.make("a", { target, retry: { times: 2, delay: "1 minute" } })])
     return { bound, times }
   })
 
@@ -226,18 +228,19 @@ describe("limits inside", () => {
   const nest = Effect.gen(function* () {
     const { fn, ran, fnStep } = log()
     const inner = yield* planOf(
-      { name: "inner", maxIterations: 2 },
-      Step.make("a", {
-        target: fn("a", () => ran.filter((name) => name === "a").length),
-        routes: [["a", When.payload.lessThan(5)]]
-      })
+      [
+        Step.make("a", {
+          target: fn("a", () => ran.filter((name) => name === "a").length),
+          routes: [["a", When.payload.lessThan(5)]]
+        })
+      ],
+      { name: "inner", maxIterations: 2 }
     )
-    const middle = yield* planOf(
-      { name: "middle", maxIterations: 100 },
-      fnStep("b"),
-      Step.make("in", { target: inner })
-    )
-    const outer = yield* planOf({ name: "outer" }, Step.make("mid", { target: middle }), fnStep("c"))
+    const middle = yield* planOf([fnStep("b"), Step.make("in", { target: inner })], {
+      name: "middle",
+      maxIterations: 100
+    })
+    const outer = yield* planOf([Step.make("mid", { target: middle }), fnStep("c")], { name: "outer" })
     return { outer, ran }
   })
 

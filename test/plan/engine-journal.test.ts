@@ -17,19 +17,21 @@ const kit = Toolkit.make(Look)
 const make = Effect.gen(function* () {
   const { ran, fnStep } = log()
   const reader = Agent.make("reader", { toolkit: kit })
-  const shop = yield* planOf({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader }))
+  const shop = yield* planOf([fnStep("open"), Step.make("read", { target: reader })], { name: "shop" })
   const tools = [
     Agent.asTool(shop, { name: "shop", description: "Shops" }),
     Agent.asTool(reader, { name: "reader", description: "Reads" })
   ]
   const clerk = Agent.make("clerk", { toolkit: tools })
-  const office = yield* planOf({ name: "office" }, Step.make("clerk", { target: clerk }))
+  const office = yield* planOf([Step.make("clerk", { target: clerk })], { name: "office" })
   const bound = yield* planOf(
-    { name: "outer" },
-    fnStep("greet"),
-    Step.make("clerk", { target: clerk, parallel: true }),
-    Step.make("office", { target: office, parallel: true }),
-    fnStep("bye")
+    [
+      fnStep("greet"),
+      Step.make("clerk", { target: clerk, parallel: true }),
+      Step.make("office", { target: office, parallel: true }),
+      fnStep("bye")
+    ],
+    { name: "outer" }
   )
   return { bound, ran }
 })

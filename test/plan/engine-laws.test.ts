@@ -3,9 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Exit, Fiber, Layer, Option, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import * as engine from "#src/plan/internal/engine.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { Agent, Message } from "effect-emissary"
 import type { VersionedCodec } from "effect-emissary/payload"
 import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
@@ -92,9 +92,11 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
     const name = `s${i}`
     const target = one.kind === "agent" ? clerk : work(name, one)
     const inner = yield* planOf(
-      { name: `inner${i}` },
-      Step.make("i", { target, retry }),
-      Step.make("j", { target: work(`${name}j`, { ...one, flaky: false, kind: "count" }) })
+      [
+        Step.make("i", { target, retry }),
+        Step.make("j", { target: work(`${name}j`, { ...one, flaky: false, kind: "count" }) })
+      ],
+      { name: `inner${i}` }
     )
     const shared = { parallel: one.parallel, ...routesOf(i, one), writes: one.parallel ? undefined : `w${i % 3}` }
     steps.push(
@@ -102,7 +104,7 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
     )
   }
   // Sound: what the functions and agents require is provided to every run.
-  return (yield* planOf({ maxIterations: 60 }, ...steps)) as Plan.Bound<Schema.Json>
+  return (yield* planOf(steps, { maxIterations: 60 })) as Plan.Bound<Schema.Json>
 })
 
 /** Runs and resumes until the plan ends, and decides about what waits; some of it is denied. */
@@ -169,11 +171,7 @@ const usageOf = (event: PlanRun.Event): Message.TokenUsage => {
 }
 
 /** A run is the list of its events: each applies once, and every prefix of it is a state that can be kept and resumed. */
-const checkPrefix = Effect.fnUntraced(function* (
-  rules: planTransition.Rules,
-  events: ReadonlyArray<PlanRun.Event>,
-  state: PlanRun.State
-) {
+const checkPrefix = Effect.fnUntraced(function* (events: ReadonlyArray<PlanRun.Event>, state: PlanRun.State) {
   const steps = PlanRun.history(state)
   const kept = state.turn?.members.filter(({ status }) => status._tag === "Finished").length ?? 0
   assert.strictEqual(steps.length + kept, events.filter(({ _tag }) => _tag === "StepFinished").length)
@@ -183,14 +181,14 @@ const checkPrefix = Effect.fnUntraced(function* (
   assert.strictEqual(new Set(routers).size, routers.length)
   assert.isTrue(state.turn === undefined || state.turn.members[0]?.step === state.cursor)
   assert.isTrue(state.choosing === undefined || state.choosing === state.cursor)
-  const action = planTransition.next(rules, state)
+  const action = runTransition.plans.next(state)
   for (const name of action._tag === "RunSteps" ? action.steps : []) {
     assert.include([undefined, "Waiting", "Running"], planTransition.memberOf(state, name)?.status._tag)
   }
 
   const decoded = yield* throughJson(PlanRun.stateCodec, state)
   assert.isTrue(Equal.equals(decoded, state))
-  assert.deepStrictEqual(planTransition.next(rules, decoded), action)
+  assert.deepStrictEqual(runTransition.plans.next(decoded), action)
   assert.deepStrictEqual(planTransition.writtenValues(decoded), planTransition.writtenValues(state))
   assert.deepStrictEqual(planTransition.lastRecord(decoded), Option.fromNullishOr(steps.at(-1)))
 
@@ -198,9 +196,9 @@ const checkPrefix = Effect.fnUntraced(function* (
   assert(last !== undefined)
   assert.deepStrictEqual(yield* throughJson(PlanRun.eventCodec, last), last)
   if (last._tag !== "AgentChanged" && last._tag !== "NestedChanged" && last._tag !== "PlanResumed") {
-    assert.isTrue(Result.isFailure(planTransition.apply(rules, state, last)), `${last._tag} applied twice`)
+    assert.isTrue(Result.isFailure(runTransition.plans.apply(state, last)), `${last._tag} applied twice`)
   }
-  const resumed = planTransition.apply(rules, state, { _tag: "PlanResumed", at: last.at })
+  const resumed = runTransition.plans.apply(state, { _tag: "PlanResumed", at: last.at })
   const isOver = state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded"
   assert.strictEqual(Result.isFailure(resumed), isOver)
   for (const { status } of (Result.isSuccess(resumed) && resumed.success.turn?.members) || []) {
@@ -238,29 +236,28 @@ describe("laws", () => {
   )
 
   test.prop(
-    "L3 L6 PLAN-5 PLAN-6 PLAN-7 the events of a run fold to its state, and so does every prefix of them",
+    "L3 L6 PLAN-5 PLAN-6 PLAN-7 HOUSE-3 the events of a run fold to its state without the plan, and so does every prefix of them",
     [Script],
     function* ([script]) {
       const bound = yield* make(script, [])
       const { events, kept } = yield* interrupted(script, bound)
-      const rules = yield* Effect.provide(engine.completeRules(bound.live), services)
-      assert.isTrue(Equal.equals(Result.getOrThrow(planTransition.fold(rules, events)), kept))
+      assert.isTrue(Equal.equals(Result.getOrThrow(PlanRun.fold(events)), kept))
       assert.deepStrictEqual(yield* throughJson(PlanRun.eventsCodec, events), events)
 
       const [first, ...rest] = events
       assert(first?._tag === "PlanStarted")
-      let state = planTransition.start(rules, first)
+      let state = runTransition.plans.start(first)
       for (const [index, event] of rest.entries()) {
-        state = Result.getOrThrow(planTransition.apply(rules, state, event))
-        yield* checkPrefix(rules, events.slice(0, index + 2), state)
+        state = Result.getOrThrow(runTransition.plans.apply(state, event))
+        yield* checkPrefix(events.slice(0, index + 2), state)
       }
       assert.deepStrictEqual(kept.usage, Message.sumUsage(events.map(usageOf)))
       const history = PlanRun.history(kept)
-      for (const { name, writes } of rules.definition.steps) {
+      for (const { name, writes } of bound.definition.steps) {
         const newest = history.findLast(({ step }) => step === name)
         assert.deepStrictEqual(planTransition.recordOf(kept, name), Option.fromNullishOr(newest))
         if (writes === undefined) continue
-        const writers = new Set(rules.definition.steps.flatMap((step) => (step.writes === writes ? [step.name] : [])))
+        const writers = new Set(bound.definition.steps.flatMap((step) => (step.writes === writes ? [step.name] : [])))
         const written = history.findLast(({ step }) => writers.has(step))
         assert.deepStrictEqual(planTransition.writtenValues(kept).get(writes), written?.output)
       }

@@ -15,7 +15,7 @@ const echo = Step.target("echo", ({ content, context, payload, task }) =>
 describe("references", () => {
   test("PLAN-5 S4 fromPrev is the text of the step before, the input for the first", function* () {
     const { fnStep } = log()
-    const bound = yield* planOf(fnStep("a"), fnStep("b"))
+    const bound = yield* planOf([fnStep("a"), fnStep("b")])
     assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, "b(a(x))")
     assert.strictEqual(completed(yield* Plan.run(bound, { payload: { b: 1, a: [] } })).output, `b(a({"a":[],"b":1}))`)
     assert.strictEqual(completed(yield* Plan.run(bound, { task: "t" })).output, "b(a(t))")
@@ -24,14 +24,14 @@ describe("references", () => {
 
   test("PLAN-5 S4 Q07 fromStart is the input with its own task, payload, context and content", function* () {
     const { fnStep } = log()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       fnStep("a"),
       Step.make("b", {
         target: echo,
         task: Reference.fromStart,
         context: [Reference.fromStart, Reference.fromStep("a"), "fixed"]
       })
-    )
+    ])
     const input = { task: "t", payload: { k: 1 }, context: "c", content: [ToolResult.textPart("part")] }
     assert.deepStrictEqual(completed(yield* Plan.run(bound, input)).output, {
       task: "t",
@@ -43,12 +43,12 @@ describe("references", () => {
 
   test("PLAN-5 S5.5 TRUST-7 D2 an input with an empty task has the text of its payload for one, for every target", function* () {
     const fromStart = Step.make("a", { target: echo, task: Reference.fromStart })
-    const nested = yield* planOf(fromStart)
+    const nested = yield* planOf([fromStart])
     for (const [payload, text] of [
       ["P", "P"],
       [{ k: 1 }, `{"k":1}`]
     ] as const) {
-      for (const bound of [nested, yield* planOf(Step.make("n", { target: nested, task: Reference.fromStart }))]) {
+      for (const bound of [nested, yield* planOf([Step.make("n", { target: nested, task: Reference.fromStart })])]) {
         const { output, state } = completed(yield* Plan.run(bound, { task: "", payload }))
         assert.deepStrictEqual(output, { task: text, payload, context: null, content: 0 })
         assert.strictEqual(state.input.task, text)
@@ -58,11 +58,11 @@ describe("references", () => {
 
   test("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", function* () {
     const { fn, ran, fnStep } = log()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
       fnStep("b"),
       Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
-    )
+    ])
     const { reason, state } = yield* failsMidway("ReferenceFailed", Plan.run(bound, "x"))
     assert.deepStrictEqual(
       [reason.step, reason.slot, reason.reference, reason.ran],
@@ -74,13 +74,13 @@ describe("references", () => {
 
   test("PLAN-5 fromMemory and fromAgent read when the step begins; a failed read fails the step", function* () {
     let text = "first"
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("a", {
         target: echo,
         task: Reference.fromMemory("m"),
         context: [Reference.fromMemory("m"), Reference.fromAgent("m")]
       })
-    )
+    ])
     const memory = { text: Effect.sync(() => text), output: Effect.succeed({ last: 1 }) }
     const bound = yield* Plan.bind(plan, { memories: { m: memory } })
     assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {

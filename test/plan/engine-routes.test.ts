@@ -17,19 +17,21 @@ describe("routes", () => {
       })
     const make = (first: boolean, second: boolean) =>
       planOf(
-        { predicates: { first: ask("first", first), second: ask("second", second) } },
-        Step.make("a", {
-          target: fn("a"),
-          routes: [
-            ["c", When.custom("first")],
-            ["d", When.custom("second")]
-          ],
-          afterBranches: "e"
-        }),
-        fnStep("b"),
-        fnStep("c"),
-        fnStep("d"),
-        fnStep("e")
+        [
+          Step.make("a", {
+            target: fn("a"),
+            routes: [
+              ["c", When.custom("first")],
+              ["d", When.custom("second")]
+            ],
+            afterBranches: "e"
+          }),
+          fnStep("b"),
+          fnStep("c"),
+          fnStep("d"),
+          fnStep("e")
+        ],
+        { predicates: { first: ask("first", first), second: ask("second", second) } }
       )
     yield* Plan.run(yield* make(true, true), "x")
     assert.deepStrictEqual([ran.splice(0), asked.splice(0)], [["a", "c", "e"], ["first"]])
@@ -49,12 +51,10 @@ describe("routes", () => {
     const { fn, ran, fnStep } = log()
     let works = false
     const bound = yield* planOf(
+      [Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }), fnStep("b"), fnStep("c")],
       {
         predicates: { ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" })) }
-      },
-      Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
-      fnStep("b"),
-      fnStep("c")
+      }
     )
     const error = yield* failsMidway("PredicateFailed", Plan.run(bound, "x"))
     assert.deepStrictEqual([error.reason.step, error.reason.to, error.reason.predicate], ["a", "c", "ready"])
@@ -68,12 +68,12 @@ describe("routes", () => {
     const { fn, ran: visited, fnStep } = log()
     const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
     let next = "q"
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
       fnStep("p", { parallel: true }),
       fnStep("q", { parallel: true }),
       fnStep("end")
-    )
+    ])
     for (const [said, ran] of [
       ["q", "a,p,q,end"],
       ["a", "a,p,q,end"],
@@ -91,6 +91,7 @@ describe("routes", () => {
     const asked: Array<number> = []
     const { fn, fnStep } = log()
     const bound = yield* planOf(
+      [Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }), fnStep("b")],
       {
         predicates: {
           ask: () =>
@@ -99,9 +100,7 @@ describe("routes", () => {
               return true
             })
         }
-      },
-      Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
-      fnStep("b")
+      }
     )
     const journal = (events: ReadonlyArray<PlanRun.Event>) =>
       Effect.sync(() => void (written += events.filter(({ _tag }) => _tag === "StepFinished").length))

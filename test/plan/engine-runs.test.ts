@@ -15,7 +15,7 @@ const secret = "SECRET"
 describe("resuming", () => {
   test("PLAN-6 Q10 a run that is over returns its result again, and nothing is recorded", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* planOf(fnStep("a"))
+    const bound = yield* planOf([fnStep("a")])
     const first = completed(yield* Plan.run(bound, "x"))
     const { batches, write } = journal()
     const second = completed(yield* Plan.resume(bound, first.state, { journal: write }))
@@ -25,8 +25,8 @@ describe("resuming", () => {
 
   test("PLAN-6 DUR-10 onChange: refuse resumes under no edited plan", function* () {
     const { fn } = log()
-    const one = yield* planOf(Step.make("a", { target: fn("a", () => Effect.fail("no")) }))
-    const two = yield* planOf(Step.make("a", { target: fn("b") }))
+    const one = yield* planOf([Step.make("a", { target: fn("a", () => Effect.fail("no")) })])
+    const two = yield* planOf([Step.make("a", { target: fn("b") })])
     const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
     const { message } = yield* failsFor("PlanChanged", Plan.resume(two, state, { onChange: "refuse" }))
     for (const word of [one.digest, two.digest, "/steps/a was "]) assert.include(message, word)
@@ -36,7 +36,7 @@ describe("resuming", () => {
 describe("the run", () => {
   test("PLAN-5 P04 functions see the RunContext of the run; that of the caller without one", function* () {
     const target = Step.target("a", () => RunContext.RunContext)
-    const bound = yield* planOf(Step.make("a", { target }))
+    const bound = yield* planOf([Step.make("a", { target })])
     assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
       tenant: "acme"
     })
@@ -47,11 +47,11 @@ describe("the run", () => {
   test("PLAN-6 the journal gets a step in one batch, before the next one begins", function* () {
     const { fn, fnStep } = log()
     const { tags, write } = journal()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
       fnStep("b"),
       Step.make("c", { target: fn("c", () => tags().length) })
-    )
+    ])
     const result = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.deepStrictEqual(tags(), [
       ["PlanStarted"],
@@ -63,10 +63,10 @@ describe("the run", () => {
 
   test("PLAN-5 L9 Q01 timeouts.total ends the run as Interrupted; the step it cut off runs again", function* () {
     const { fn, ran, fnStep } = log()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       fnStep("a"),
       Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
-    )
+    ])
     const result = yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
     assert(result.outcome === "Interrupted")
     assert.strictEqual(result.reason, "timeout")
@@ -78,12 +78,12 @@ describe("the run", () => {
     const { fn, fnStep } = log()
     const { tags, write } = journal()
     let cleaned = false
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       fnStep("a"),
       Step.make("b", {
         target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
       })
-    )
+    ])
     const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: write }))
     yield* TestClock.adjust("1 second")
     yield* Fiber.interrupt(fiber)
@@ -106,7 +106,7 @@ describe("the run", () => {
         yield* Effect.sleep("2 seconds")
         return ++tries === 1 ? yield* Effect.fail("no") : "x"
       })
-    const bound = yield* planOf(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } }))
+    const bound = yield* planOf([Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })])
     const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
     const [record] = Array.from(state.history)
     assert.deepStrictEqual(
@@ -143,12 +143,11 @@ describe("spans", () => {
 
   test("L8 plans and steps have spans under each other, without message text", function* () {
     const { fnStep } = log()
-    const inner = yield* planOf({ name: "inner" }, fnStep("i"))
+    const inner = yield* planOf([fnStep("i")], { name: "inner" })
     const broken = Step.target("broken", () => Effect.die(new Error(secret)))
     const bound = yield* planOf(
-      { name: "outer" },
-      Step.make("o", { target: inner, context: secret }),
-      Step.make("z", { target: broken })
+      [Step.make("o", { target: inner, context: secret }), Step.make("z", { target: broken })],
+      { name: "outer" }
     )
     const { shown, spans } = yield* traced(Plan.run(bound, secret))
     assert.deepStrictEqual(
@@ -178,13 +177,13 @@ describe("spans", () => {
   ] as const) {
     test(`L8 TRUST-5 the text of a function that fails with ${type} (${typeof failure}) stays off spans`, function* () {
       const fails = Step.target("f", () => Effect.fail(failure))
-      const inner = yield* planOf({ name: "inner" }, Step.make("i", { target: fails }))
+      const inner = yield* planOf([Step.make("i", { target: fails })], { name: "inner" })
       const { fn, fnStep } = log()
       const route = Step.make("a", { target: fn("a"), routes: [["b", When.custom("p")]] })
       for (const bound of [
-        yield* planOf(Step.make("a", { target: fails })),
-        yield* planOf(Step.make("o", { target: inner })),
-        yield* planOf({ predicates: { p: () => Effect.fail(failure) } }, route, fnStep("b"))
+        yield* planOf([Step.make("a", { target: fails })]),
+        yield* planOf([Step.make("o", { target: inner })]),
+        yield* planOf([route, fnStep("b")], { predicates: { p: () => Effect.fail(failure) } })
       ]) {
         const { error, shown } = yield* traced(Plan.run(bound, "x"))
         assert.notInclude(shown.join("\n"), secret)

@@ -42,10 +42,10 @@ describe("tools", () => {
     "PLAN-1 S5.6 a tool is given task and context: by its context parameter, or before the task",
     function* () {
       const bound = yield* Plan.bind(
-        yield* Plan.make(
+        yield* Plan.make("plan", [
           Step.make("a", { target: "search", context: "c" }),
           Step.make("b", { target: "print", context: Reference.fromStart })
-        ),
+        ]),
         { toolkit }
       )
       calls.length = 0
@@ -58,11 +58,15 @@ describe("tools", () => {
     "PLAN-7 a call that needs approval pauses the plan; approved it runs, denied it fails the step",
     function* () {
       const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("transfer", { target: "pay", input: Schema.Struct({ amount: Schema.Finite }) })),
+        yield* Plan.make("plan", [
+          Step.make("transfer", { target: "pay", input: Schema.Struct({ amount: Schema.Finite }) })
+        ]),
         { toolkit }
       )
       const paused = yield* endsAs("Paused", Plan.run(bound, { payload: { amount: 7 } }))
-      assert.deepStrictEqual(bare(paused.requests), [{ callId: "transfer:1", name: "pay", arguments: { amount: 7 } }])
+      assert.deepStrictEqual(bare(paused.requests), [
+        { _tag: "Approval", callId: "transfer:1", name: "pay", arguments: { amount: 7 } }
+      ])
       const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
       const result = completed(yield* Plan.resume(bound, again.state, { decisions: decide(paused.state) }))
       assert.strictEqual(result.output, "paid 7")
@@ -82,7 +86,7 @@ describe("tools", () => {
     )
     const kit = Toolkit.make(slow)
     const program = Effect.gen(function* () {
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: "slow" })), { toolkit: kit })
+      const bound = yield* Plan.bind(yield* Plan.make("plan", [Step.make("a", { target: "slow" })]), { toolkit: kit })
       return yield* after("1 second", failureIn(Plan.run(bound, "x")))
     })
     const failure = yield* Effect.provide(program, kit.toLayer({ slow: () => Effect.never }))
@@ -99,10 +103,10 @@ describe("tools with an input", () => {
 
   const booking = toolkit.toLayer({ book: Effect.succeed })
   test("PLAN-1 S5.6 a tool that takes the payload as its arguments gets the context, too", booking, function* () {
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("a", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), context: Reference.fromStart }),
       Step.make("b", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), task: Reference.fromStart })
-    )
+    ])
     const bound = yield* Plan.bind(plan, { toolkit })
     const { state } = completed(yield* Plan.run(bound, { payload: { seat: 7 } }))
     assert.deepStrictEqual(
@@ -117,10 +121,10 @@ describe("agents", () => {
 
   it.effect("PLAN-1 an agent is given the task; context and content come before it, as parts of their own", () =>
     Effect.gen(function* () {
-      const bound = yield* planOf(
+      const bound = yield* planOf([
         Step.make("a", { target: writer }),
         Step.make("b", { target: writer, task: Reference.fromStart, context: Reference.fromStep("a") })
-      )
+      ])
       const { output } = completed(yield* Plan.run(bound, { task: "t", content: [ToolResult.textPart("more")] }))
       assert.strictEqual(output, "second")
       const requests = yield* ScriptedModel.requests
@@ -136,18 +140,18 @@ describe("agents", () => {
       const asks = (task?: Reference.Reference) => Step.make("b", { target: writer, task, retry: { times: 3 } })
       const memories = { writer: { text: Effect.succeed("") } }
       for (const [bound, input, shown, why] of [
-        [yield* planOf(gives(null), asks()), "x", "fromPrev", `step "a" returned null`],
+        [yield* planOf([gives(null), asks()]), "x", "fromPrev", `step "a" returned null`],
         [
-          yield* planOf(gives(""), asks(Reference.fromStep("a"))),
+          yield* planOf([gives(""), asks(Reference.fromStep("a"))]),
           "x",
           `fromStep("a")`,
           `step "a" returned an empty text`
         ],
-        [yield* planOf(asks()), "", "fromPrev", "the input of the plan is empty"],
-        [yield* planOf(gives("full"), asks(Reference.fromStart)), "", "fromStart", "the input of the plan is empty"],
-        [yield* planOf(asks(Reference.literal(""))), "x", `literal("")`, "the text is empty"],
+        [yield* planOf([asks()]), "", "fromPrev", "the input of the plan is empty"],
+        [yield* planOf([gives("full"), asks(Reference.fromStart)]), "", "fromStart", "the input of the plan is empty"],
+        [yield* planOf([asks(Reference.literal(""))]), "x", `literal("")`, "the text is empty"],
         [
-          yield* Effect.flatMap(Plan.make(asks(Reference.fromMemory("writer"))), (plan) =>
+          yield* Effect.flatMap(Plan.make("plan", [asks(Reference.fromMemory("writer"))]), (plan) =>
             Plan.bind(plan, { memories })
           ),
           "x",
@@ -165,7 +169,7 @@ describe("agents", () => {
         })
       }
       const withContext = Step.make("b", { target: writer, context: "notes" })
-      assert.strictEqual(completed(yield* Plan.run(yield* planOf(gives(null), withContext), "x")).output, "asked")
+      assert.strictEqual(completed(yield* Plan.run(yield* planOf([gives(null), withContext]), "x")).output, "asked")
     }
   )
 
@@ -177,7 +181,7 @@ describe("agents", () => {
   )("PLAN-5 what an agent does is part of the run: facts are written as they come, usage counts once", function* () {
     const { fnStep } = log()
     const { tags, write } = journal()
-    const bound = yield* planOf(Step.make("a", { target: writer }), fnStep("f"), Step.make("b", { target: writer }))
+    const bound = yield* planOf([Step.make("a", { target: writer }), fnStep("f"), Step.make("b", { target: writer })])
     const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 3 })
     assert.deepStrictEqual(pluck(PlanRun.history(state), "usage"), [
@@ -197,19 +201,20 @@ describe("agents", () => {
   )(
     "PLAN-5 an agent without an answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
     function* () {
-      const bound = yield* planOf(Step.make("a", { target: writer, retry: { times: 1 } }))
+      const bound = yield* planOf([Step.make("a", { target: writer, retry: { times: 1 } })])
       const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
       assert.strictEqual(output, "good")
       assert.deepStrictEqual(usage, { inputTokens: 30 })
       assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
-      const once = yield* planOf(Step.make("a", { target: writer }))
+      const once = yield* planOf([Step.make("a", { target: writer })])
       assert.strictEqual((yield* failureIn(Plan.run(once, "x"))).type, "Stopped")
     }
   )
 
   const rateLimited = ScriptedModel.layer([{ fail: { reason: "RateLimitError" } }])
   test("PLAN-5 an error of an agent fails the step with its reason", rateLimited, function* () {
-    const bound = yield* planOf(Step.make("a", { target: writer }))
+    const target = Agent.make("writer", { retry: { times: 0 } })
+    const bound = yield* planOf([Step.make("a", { target })])
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     const { reason } = error
     assert(reason._tag === "StepFailed")
@@ -244,8 +249,8 @@ describe("agents", () => {
     () =>
       Effect.gen(function* () {
         const { ran, fnStep } = log()
-        const inner = yield* planOf({ name: "inner" }, Step.make("clean", { target: cleaner }))
-        const make = (target: typeof cleaner | typeof inner) => planOf(fnStep("a"), Step.make("b", { target }))
+        const inner = yield* planOf([Step.make("clean", { target: cleaner })], { name: "inner" })
+        const make = (target: typeof cleaner | typeof inner) => planOf([fnStep("a"), Step.make("b", { target })])
         for (const [target, path] of [
           [cleaner, ["b"]],
           [inner, ["b", "clean"]]
@@ -254,7 +259,9 @@ describe("agents", () => {
           ran.length = 0
           const bound = yield* make(target)
           const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
-          assert.deepStrictEqual(bare(paused.requests), [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
+          assert.deepStrictEqual(bare(paused.requests), [
+            { _tag: "Approval", callId: "c1", name: "erase", arguments: { id: "7" }, path }
+          ])
           const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
           const decisions = decide(state)
           const result = completed(yield* Plan.resume(bound, state, { decisions }))
@@ -272,7 +279,7 @@ describe("agents", () => {
       const memory = {
         save: (output: Schema.Json) => (broken ? Effect.fail("disk full") : Effect.sync(() => void saved.push(output)))
       }
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })), {
+      const bound = yield* Plan.bind(yield* Plan.make("plan", [Step.make("a", { target: writer })]), {
         memories: { writer: memory }
       })
       const error = yield* failsMidway("JournalFailed", Plan.run(bound, "x"))
@@ -299,8 +306,8 @@ describe("agents that are cut off", () => {
 
   testWaiting("L6 an interrupted agent records it before the plan does, and resumes from there", function* () {
     const { fnStep } = log()
-    const inner = yield* planOf({ name: "inner" }, Step.make("w", { target: waiter }))
-    const bound = yield* planOf(Step.make("a", { target: inner }), fnStep("b"))
+    const inner = yield* planOf([Step.make("w", { target: waiter })], { name: "inner" })
+    const bound = yield* planOf([Step.make("a", { target: inner }), fnStep("b")])
     const { tags, write, last } = journal()
     const run = Plan.run(bound, "x", { journal: write })
     const fiber = yield* Effect.forkChild(run)
@@ -317,7 +324,7 @@ describe("agents that are cut off", () => {
   })
 
   testWaiting("L9 the total timeout of the plan ends agents inside it, and the run has the reason", function* () {
-    const bound = yield* planOf(Step.make("a", { target: waiter }))
+    const bound = yield* planOf([Step.make("a", { target: waiter })])
     const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
     assert(result.outcome === "Interrupted")
     assert.strictEqual(result.reason, "timeout")
@@ -325,13 +332,13 @@ describe("agents that are cut off", () => {
   })
 
   testWaiting("L9 timeouts.step is handed to agents: the one that ends by it fails its step", function* () {
-    const bound = yield* planOf(Step.make("a", { target: waiter }))
+    const bound = yield* planOf([Step.make("a", { target: waiter })])
     const failure = yield* after("1 second", failureIn(Plan.run(bound, "x", { timeouts: { step: "1 second" } })))
     assert.strictEqual(failure.type, "Interrupted")
   })
 
   testWaiting("PLAN-7 leaving the stream of a plan interrupts its agents", function* () {
-    const bound = yield* planOf(Step.make("a", { target: waiter }))
+    const bound = yield* planOf([Step.make("a", { target: waiter })])
     const { tags, write } = journal()
     yield* Plan.stream(bound, "x", { journal: write }).pipe(
       Stream.takeUntil((event) => event._tag === "Agent" && event.event._tag === "ToolStarted"),
@@ -346,8 +353,8 @@ describe("plans", () => {
   test("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", function* () {
     const { fnStep } = log()
     const { tags, write } = journal()
-    const inner = yield* planOf({ name: "inner" }, fnStep("i"), fnStep("j"))
-    const bound = yield* planOf(fnStep("a"), Step.make("b", { target: inner }))
+    const inner = yield* planOf([fnStep("i"), fnStep("j")], { name: "inner" })
+    const bound = yield* planOf([fnStep("a"), Step.make("b", { target: inner })])
     const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.strictEqual(output, "j(i(a(x)))")
     assert.deepStrictEqual(tags(), [
@@ -365,12 +372,11 @@ describe("plans", () => {
     const { fn, ran, fnStep } = log()
     let broken = true
     const innermost = yield* planOf(
-      { name: "innermost" },
-      fnStep("i"),
-      Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
+      [fnStep("i"), Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })],
+      { name: "innermost" }
     )
-    const inner = yield* planOf({ name: "inner" }, Step.make("n", { target: innermost }))
-    const bound = yield* planOf(Step.make("o", { target: inner }))
+    const inner = yield* planOf([Step.make("n", { target: innermost })], { name: "inner" })
+    const bound = yield* planOf([Step.make("o", { target: inner })])
     const error = yield* failsMidway("StepFailed", Plan.run(bound, "x"))
     const { reason, state } = error
     assert.deepStrictEqual([reason.step, reason.path, reason.failure.message], ["j", ["o", "n"], "no"])
@@ -383,12 +389,12 @@ describe("plans", () => {
   test("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", function* () {
     const { fn, ran, fnStep } = log()
     let answer: Effect.Effect<string, unknown> = Step.pause("wait")
-    const inner = yield* planOf({ name: "inner" }, fnStep("i"), Step.make("j", { target: fn("j", () => answer) }))
-    const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
+    const inner = yield* planOf([fnStep("i"), Step.make("j", { target: fn("j", () => answer) })], { name: "inner" })
+    const bound = yield* planOf([Step.make("o", { target: inner }), fnStep("z")])
     const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
     assert.deepStrictEqual(
-      paused.pauses.map(({ callId: _, digest: __, ...pause }) => pause),
-      [{ step: "j", path: ["o"], reason: "wait" }]
+      paused.requests.map(({ callId: _, digest: __, ...pause }) => pause),
+      [{ _tag: "Pause", name: "j", arguments: { reason: "wait" }, path: ["o"] }]
     )
     answer = Step.conclude("all of it")
     const concluded = yield* endsAs("Concluded", Plan.resume(bound, paused.state))
@@ -398,8 +404,8 @@ describe("plans", () => {
 
   test("PLAN-8 interruptWhen is asked inside, too, and stops the outside", function* () {
     const { ran, fnStep } = log()
-    const inner = yield* planOf({ name: "inner" }, fnStep("i"), fnStep("j"))
-    const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
+    const inner = yield* planOf([fnStep("i"), fnStep("j")], { name: "inner" })
+    const bound = yield* planOf([Step.make("o", { target: inner }), fnStep("z")])
     let asked = 0
     const result = yield* Plan.run(bound, "x", {
       interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))
@@ -415,7 +421,7 @@ describe("plans", () => {
     const found = Effect.suspend(() =>
       self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
     )
-    self.bound = yield* planOf(Step.make("again", { target: found }))
+    self.bound = yield* planOf([Step.make("again", { target: found })])
     const { reason } = yield* failsFor("StepFailed", Plan.run(self.bound, "x"))
     assert.strictEqual(reason.failure.type, "MaxDepth")
     assert.strictEqual(reason.path.length, 8)

@@ -16,19 +16,19 @@ describe("outputs", () => {
   test("PLAN-5 S5.8 the output of a step is decoded and encoded with its output schema", function* () {
     const output = Schema.Struct({ n: Schema.Finite })
     const stripped = Step.make("a", { target: Step.target("f", () => Effect.succeed({ n: 1, m: 2 })), output })
-    assert.deepStrictEqual(completed(yield* Plan.run(yield* planOf(stripped), "x")).output, { n: 1 })
+    assert.deepStrictEqual(completed(yield* Plan.run(yield* planOf([stripped]), "x")).output, { n: 1 })
   })
 
   test("PLAN-5 O05 O06 what is no JSON fails the step, and is not tried again", function* () {
     const { fn, ran } = log()
-    const bound = yield* planOf(Step.make("a", { target: fn("a", () => NaN), retry: { times: 3 } }))
+    const bound = yield* planOf([Step.make("a", { target: fn("a", () => NaN), retry: { times: 3 } })])
     assert.strictEqual((yield* failureIn(Plan.run(bound, "x"))).type, "OutputNotJson")
     assert.deepStrictEqual(ran, ["a"])
   })
 
   test("PLAN-5 a payload that does not fit the input schema of a step never reaches it", function* () {
     const { fn, ran } = log()
-    const bound = yield* planOf(Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) }))
+    const bound = yield* planOf([Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) })])
     const { message, reason } = yield* failsFor("StepFailed", Plan.run(bound, { payload: { id: "secret" } }))
     assert.strictEqual(reason.failure.type, "InputInvalid")
     assert.notInclude(message, "secret")
@@ -40,7 +40,7 @@ describe("outputs", () => {
   test("PLAN-5 the plan's own output is decoded; one that does not fit fails the run, and nothing runs again", function* () {
     const { fn, ran } = log()
     const output = Schema.Struct({ at: Schema.DateTimeUtcFromString })
-    const make = (answer: Schema.Json) => planOf({ output }, Step.make("a", { target: fn("a", () => answer) }))
+    const make = (answer: Schema.Json) => planOf([Step.make("a", { target: fn("a", () => answer) })], { output })
     const good = completed(yield* Plan.run(yield* make({ at: "2026-01-01T00:00:00.000Z" }), "x"))
     assert.strictEqual(good.output.at.epochMilliseconds, Date.UTC(2026, 0, 1))
     assert.deepStrictEqual(good.payload, { at: "2026-01-01T00:00:00.000Z" })
@@ -56,7 +56,7 @@ describe("outputs", () => {
     // Also of a run that is done, whose output an edited plan reads
     yield* failsFor(
       "OutputInvalid",
-      Plan.resume(yield* planOf({ output: N }, Step.make("a", { target: () => Effect.succeed("") })), good.state, {
+      Plan.resume(yield* planOf([Step.make("a", { target: () => Effect.succeed("") })], { output: N }), good.state, {
         onChange: "accept"
       })
     )
@@ -68,7 +68,7 @@ describe("schemas", () => {
     const { fn } = log()
     const wrong = "at /n: expected number, got string"
     const given = { payload: { n: "hunter2" } }
-    const whole = yield* planOf({ output: N }, Step.make("a", { target: fn("a", () => given.payload) }))
+    const whole = yield* planOf([Step.make("a", { target: fn("a", () => given.payload) })], { output: N })
     const failures = [
       yield* failureIn(runStep(given, Step.make("a", { input: N, target: () => Effect.succeed("") }))),
       yield* failureIn(runStep(given, Step.make("a", { input: N, target: fn("a") }))),
@@ -126,7 +126,7 @@ describe("inputs", () => {
   for (const [name, input, problem] of wrong) {
     test(`PLAN-5 L8 ${name} is refused before anything runs`, function* () {
       const { ran, fnStep } = log()
-      const bound = yield* planOf(fnStep("a"))
+      const bound = yield* planOf([fnStep("a")])
       // Sound: it is not; a value that a program without types may return
       const given = input as planRunParts.Input
       const { batches, write } = journal()
@@ -141,7 +141,7 @@ describe("inputs", () => {
   test("PLAN-5 a step is given what its input schema makes of the payload", function* () {
     const given: Array<unknown> = []
     const see = Step.target("see", { input: Schema.Json }, ({ payload }) => Effect.sync(() => given.push(payload)))
-    const plan = Plan.make(Step.make("a", { target: see, input: Schema.Struct({ seat: Schema.Finite }) }))
+    const plan = Plan.make("plan", [Step.make("a", { target: see, input: Schema.Struct({ seat: Schema.Finite }) })])
     yield* Plan.run(yield* bind(plan), { payload: { seat: 1, other: 2 } })
     assert.deepStrictEqual(given, [{ seat: 1 }])
   })

@@ -18,11 +18,11 @@ const Send = Tool.make("send", {
 const toolkit = Toolkit.make(Send)
 const handlers = toolkit.toLayer({ send: () => Effect.succeed("sent") })
 
-const asking = Effect.flatMap(Plan.make({ name: "asking" }, Step.make("mail", { target: "send" })), (plan) =>
+const asking = Effect.flatMap(Plan.make("asking", [Step.make("mail", { target: "send" })]), (plan) =>
   Plan.bind(plan, { toolkit })
 )
-const pausing = planOf({ name: "pausing" }, Step.make("gate", { target: () => Step.pause("three euros") }))
-const outer = Effect.flatMap(asking, (inner) => planOf({ name: "outer" }, Step.make("inner", { target: inner })))
+const pausing = planOf([Step.make("gate", { target: () => Step.pause("three euros") })], { name: "pausing" })
+const outer = Effect.flatMap(asking, (inner) => planOf([Step.make("inner", { target: inner })], { name: "outer" }))
 
 const edits = {
   "an added word": (text: string) => text.replace(/("_tag":"StepPaused".*?)three euros/, "$1three euros, harmless"),
@@ -38,11 +38,11 @@ describe("RIGHT-17 L13 an edited question of a step is not read under the honest
       const result = yield* Plan.run(bound, "three euros", { journal: kept.write })
       assert.strictEqual(result.outcome, "Paused")
       const text = yield* PlanRun.eventsCodec.encodeJson(kept.batches.flat())
-      const honest = yield* Plan.fold(bound, yield* PlanRun.eventsCodec.decodeJson(text))
+      const honest = Result.getOrThrow(PlanRun.fold(yield* PlanRun.eventsCodec.decodeJson(text)))
       assert.strictEqual(honest.outcome?._tag, "Paused")
       for (const [what, edit] of Object.entries(edits)) {
         assert.notStrictEqual(edit(text), text)
-        const error = yield* Effect.flip(Plan.fold(bound, yield* PlanRun.eventsCodec.decodeJson(edit(text))))
+        const error = Result.getOrThrow(Result.flip(PlanRun.fold(yield* PlanRun.eventsCodec.decodeJson(edit(text)))))
         assert.match(error.message, /expected the digest of the request as it is shown/, what)
       }
       const state = yield* PlanRun.stateCodec.encodeJson(result.state)
@@ -61,14 +61,16 @@ const model = ScriptedModel.layer(({ prompt }) =>
     ? { text: "done" }
     : { toolCalls: [{ name: "send", params: { input: "three euros" } }] }
 )
-const withAgent = planOf({ name: "with-agent" }, Step.make("ask", { target: clerk }))
+const withAgent = planOf([Step.make("ask", { target: clerk })], { name: "with-agent" })
 const together = Effect.all([asking, withAgent]).pipe(
   Effect.flatMap(([inner, other]) =>
     planOf(
-      { name: "together" },
-      Step.make("inner", { target: inner, parallel: true }),
-      Step.make("other", { target: other, parallel: true }),
-      Step.make("gate", { target: () => Step.pause("three euros"), parallel: true })
+      [
+        Step.make("inner", { target: inner, parallel: true }),
+        Step.make("other", { target: other, parallel: true }),
+        Step.make("gate", { target: () => Step.pause("three euros"), parallel: true })
+      ],
+      { name: "together" }
     )
   )
 )
@@ -110,9 +112,9 @@ describe("RIGHT-17 L13 what the end of a plan shows is what its steps asked", ()
       const kept = yield* Run.stateCodec.encodeJson(state)
       assert.deepStrictEqual(yield* Run.stateCodec.decodeJson(kept), state)
       const edits = [
-        kept.replace(/("_tag":"PlanFinished".*?three euros)/, "$1, harmless"),
-        kept.replace(/("_tag":"AwaitingApproval".*?three euros)/, "$1, harmless"),
-        kept.replace(/("_tag":"(?:StepPaused|ApprovalRequested)".*?three euros)/, "$1, harmless")
+        kept.replace(/("outcome":\{"_tag":"Paused".*?three euros)/, "$1, harmless"),
+        kept.replace(/("outcome":\{"_tag":"AwaitingApproval".*?three euros)/, "$1, harmless"),
+        kept.replace(/("(?:question":|status":\{"_tag":"AwaitingApproval").*?three euros)/, "$1, harmless")
       ]
       for (const edited of edits) {
         assert.notStrictEqual(edited, kept)
@@ -129,8 +131,8 @@ describe("RIGHT-17 L13 what the end of a plan shows is what its steps asked", ()
           Layer.provide(Layer.succeed(VersionedStore.VersionedStore, store)),
           Layer.fresh
         )
-        const asked = yield* Effect.provide(Session.ask("s", "three euros"), sessions)
-        assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+        const asked = yield* Effect.provide(Session.turn("s", "three euros"), sessions)
+        assert.strictEqual(asked.outcome, "AwaitingApproval")
         let edited = 0
         for (const key of (yield* store.list({ limit: 1000 })).keys) {
           const { value, version } = Option.getOrThrow(yield* store.get(key))

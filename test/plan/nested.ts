@@ -20,7 +20,7 @@ export const answered = (...turns: ReadonlyArray<ScriptedModel.Turn>) => Effect.
 export const noted = Effect.sync(() => {
   const states: Array<Run.State> = []
   const events: Array<Run.Event> = []
-  const onEvent = ({ event, state }: Agent.Entry) =>
+  const onEvent = ({ event, state }: Agent.RecordedEvent) =>
     Effect.sync(() => {
       states.push(state)
       events.push(event)

@@ -31,10 +31,10 @@ describe("DUR-10 runs of plans outlive edits", () => {
     const { fn, fnStep, ran } = log()
     let broken = true
     const b = Step.make("b", { target: fn("b", () => (broken ? Effect.fail("down") : "b")) })
-    const one = yield* planOf(fnStep("a"), b, fnStep("c"), fnStep("d"))
+    const one = yield* planOf([fnStep("a"), b, fnStep("c"), fnStep("d")])
     const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
     broken = false
-    const two = yield* planOf(fnStep("a"), b, fnStep("new"), Step.make("d", { target: fn("other") }))
+    const two = yield* planOf([fnStep("a"), b, fnStep("new"), Step.make("d", { target: fn("other") })])
     const { batches, write } = journal()
     const result = completed(yield* Plan.resume(two, yield* json(state), { journal: write }))
     assert.deepStrictEqual(ran, ["a", "b", "b", "new", "other"])
@@ -57,9 +57,9 @@ describe("DUR-10 runs of plans outlive edits", () => {
   for (const [what, names, expected] of follows) {
     test(`the step that would have come next is followed by ${what}`, function* () {
       const { fnStep, ran } = log()
-      const one = yield* planOf(fnStep("a"), fnStep("b"))
+      const one = yield* planOf([fnStep("a"), fnStep("b")])
       const { state } = yield* failsMidway("MaxIterationsExceeded", Plan.run(one, "x", { maxIterations: 1 }))
-      const two = yield* planOf(fnStep("a"), ...names.map((name) => fnStep(name)))
+      const two = yield* planOf([fnStep("a"), ...names.map((name) => fnStep(name))])
       completed(yield* Plan.resume(two, yield* json(state), { maxIterations: 9 }))
       assert.deepStrictEqual(ran, expected)
     })
@@ -69,18 +69,18 @@ describe("DUR-10 runs of plans outlive edits", () => {
     const { fn, fnStep, ran } = log()
     const waits = Step.make("b", { target: fn("b", () => Step.pause("look")) })
     const before = Step.make("a", { target: fn("a", () => "text"), writes: "notes" })
-    const one = yield* planOf(before, waits, fnStep("c"))
+    const one = yield* planOf([before, waits, fnStep("c")])
     const paused = yield* Plan.run(one, "x")
     const state = yield* json(paused.state)
     ran.length = 0
     const number = Step.make("a", { target: fn("a", () => 1), writes: "notes", output: Schema.Finite })
     const edits = [
-      [yield* planOf(Step.make("z", { target: fn("a") }), waits), "/steps/a"],
-      [yield* planOf(fnStep("new"), before, waits), "/steps/a"],
-      [yield* planOf(fnStep("a"), waits), "/steps/a"],
-      [yield* planOf(before, Step.make("b", { target: fn("other") })), "/steps/b/target"],
-      [yield* planOf(number, waits), "/steps/a/output"],
-      [yield* planOf(before), "/steps/b"]
+      [yield* planOf([Step.make("z", { target: fn("a") }), waits]), "/steps/a"],
+      [yield* planOf([fnStep("new"), before, waits]), "/steps/a"],
+      [yield* planOf([fnStep("a"), waits]), "/steps/a"],
+      [yield* planOf([before, Step.make("b", { target: fn("other") })]), "/steps/b/target"],
+      [yield* planOf([number, waits]), "/steps/a/output"],
+      [yield* planOf([before]), "/steps/b"]
     ] as const
     for (const [edited, path] of edits) {
       const error = yield* failsFor("PlanChanged", Plan.resume(edited, state, { decisions: decide(state) }))
@@ -88,7 +88,7 @@ describe("DUR-10 runs of plans outlive edits", () => {
       assert.include(error.message, `${path} was `)
       assert.strictEqual(error.state, state)
     }
-    const later = yield* planOf(before, waits, fnStep("d"))
+    const later = yield* planOf([before, waits, fnStep("d")])
     const refused = yield* failsFor("PlanChanged", Plan.resume(later, state, { onChange: "refuse" }))
     assert.deepStrictEqual(breaking(refused.reason.changes), [])
     assert.include(refused.message, `onChange: "compatible"`)
@@ -102,9 +102,9 @@ describe("DUR-10 runs of plans outlive edits", () => {
   test("MEND-6 a step that is denied does not stop an edit of its target", function* () {
     const { fn, fnStep, ran } = log()
     const pausing = (name: string) => Step.make(name, { target: fn(name, () => Step.pause("look")) })
-    const one = yield* planOf(fnStep("a"), pausing("b"))
+    const one = yield* planOf([fnStep("a"), pausing("b")])
     const { state } = yield* Plan.run(one, "x")
-    const other = yield* planOf(fnStep("a"), Step.make("b", { target: fn("other") }))
+    const other = yield* planOf([fnStep("a"), Step.make("b", { target: fn("other") })])
     ran.length = 0
     yield* failsFor("PlanChanged", Plan.resume(other, state, { decisions: decide(state) }))
     const { reason } = yield* failsFor("StepFailed", Plan.resume(other, state, { decisions: decide(state, false) }))
@@ -113,12 +113,12 @@ describe("DUR-10 runs of plans outlive edits", () => {
 
     const inner = (target: string) =>
       Effect.map(
-        planOf({ name: "inner" }, target === "b" ? pausing("b") : Step.make("b", { target: fn(target) })),
+        planOf([target === "b" ? pausing("b") : Step.make("b", { target: fn(target) })], { name: "inner" }),
         (bound) => Step.make("nested", { target: bound })
       )
-    const outer = yield* planOf({ name: "outer" }, yield* inner("b"))
+    const outer = yield* planOf([yield* inner("b")], { name: "outer" })
     const waits = yield* Plan.run(outer, "x")
-    const edited = yield* planOf({ name: "outer" }, yield* inner("other"))
+    const edited = yield* planOf([yield* inner("other")], { name: "outer" })
     ran.length = 0
     const decisions = decide(waits.state, false)
     assert.lengthOf(decisions, 1)
@@ -139,9 +139,9 @@ describe("DUR-10 runs of plans outlive edits", () => {
     const { fn, fnStep } = log()
     const band = (name: string) => fnStep(name, { parallel: true })
     const down = Step.make("c", { target: fn("c", () => Effect.fail("down")) })
-    const one = yield* planOf(band("a"), band("b"), down)
+    const one = yield* planOf([band("a"), band("b"), down])
     const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
-    const two = yield* planOf(band("a"), band("b"), Step.make("c", { target: fn("c"), parallel: true }))
+    const two = yield* planOf([band("a"), band("b"), Step.make("c", { target: fn("c"), parallel: true })])
     const { reason } = yield* failsFor("PlanChanged", Plan.resume(two, state))
     assert.deepStrictEqual(breaking(reason.changes), ["/steps/c"])
   })
@@ -150,8 +150,8 @@ describe("DUR-10 runs of plans outlive edits", () => {
     const { fnStep, ran } = log()
     const waits = waiting(log())
     const outerOf = Effect.fnUntraced(function* (...more: ReadonlyArray<string>) {
-      const inner = yield* planOf({ name: "inner" }, waits, ...more.map((name) => fnStep(name)))
-      return yield* planOf({ name: "outer" }, Step.make("o", { target: inner }))
+      const inner = yield* planOf([waits, ...more.map((name) => fnStep(name))], { name: "inner" })
+      return yield* planOf([Step.make("o", { target: inner })], { name: "outer" })
     })
     const one = yield* outerOf("c")
     const state = yield* json((yield* Plan.run(one, "x")).state)
@@ -167,8 +167,8 @@ describe("DUR-10 runs of plans outlive edits", () => {
     assert.deepStrictEqual(ran, ["d", "e"])
     const inside = batches.flat().flatMap((event) => (event._tag === "NestedChanged" ? [event.event] : []))
     assert.deepStrictEqual(pluck(changeIn([inside])?.changes ?? [], "path"), ["/steps/c", "/steps/d", "/steps/e"])
-    const gone = yield* planOf({ name: "inner" }, fnStep("z"))
-    const three = yield* planOf({ name: "outer" }, Step.make("o", { target: gone }))
+    const gone = yield* planOf([fnStep("z")], { name: "inner" })
+    const three = yield* planOf([Step.make("o", { target: gone })], { name: "outer" })
     const { reason } = yield* failsFor("PlanChanged", Plan.resume(three, state))
     assert.include(breaking(reason.changes), "/steps/o/plan/steps/w")
   })
@@ -186,7 +186,7 @@ describe("DUR-10 runs of plans outlive edits", () => {
   const layer = Toolkit.make(Tool.make("pay")).toLayer({ pay: () => Effect.sync(() => void paid.push("paid")) })
   test("an agent in a step continues after an edit, or the step fails with the list of changes", function* () {
     const planWith = (agent: ReturnType<typeof pay>, more: ReadonlyArray<string> = []) =>
-      planOf(Step.make("p", { target: agent }), ...more.map((name) => log().fnStep(name)))
+      planOf([Step.make("p", { target: agent }), ...more.map((name) => log().fnStep(name))])
     yield* Effect.gen(function* () {
       const one = yield* planWith(pay({ amount }))
       const state = yield* json((yield* Plan.run(one, "x")).state)
@@ -211,13 +211,13 @@ describe("DUR-10 runs of plans outlive edits", () => {
   test("a plan that runs as an agent follows the same rules", function* () {
     const { fnStep, ran } = log()
     const waits = waiting(log())
-    const one = yield* planOf(waits, fnStep("c"))
+    const one = yield* planOf([waits, fnStep("c")])
     const { state } = yield* one.run("x")
     const decisions = decide(state)
-    const broken = yield* planOf(fnStep("z"))
+    const broken = yield* planOf([fnStep("z")])
     const { reason } = yield* failsFor("DefinitionChanged", broken.resume(state, { decisions }))
-    assert.include(breaking(reason.changes), "/steps")
-    const two = yield* planOf(waits, fnStep("d"))
+    assert.include(breaking(reason.changes), "/steps/w")
+    const two = yield* planOf([waits, fnStep("d")])
     const refused = yield* failsFor("DefinitionChanged", two.resume(state, { decisions, onChange: "refuse" }))
     assert.deepStrictEqual(pluck(refused.reason.changes, "path"), ["/steps/c", "/steps/d"])
     completed(yield* two.resume(state, { decisions }))
@@ -245,16 +245,16 @@ describe("DUR-10 KEEP-3 in a session", () => {
         yield* Effect.flatMap(Session.Session, ({ resume }) => resume("k"))
         return yield* Session.result(plan, "k")
       })
-    const one = yield* planOf(step("a"), step("b"), step("c"))
+    const one = yield* planOf([step("a"), step("b"), step("c")])
     assert.strictEqual(yield* failure(one, Session.run(one, { id: "k", input: "x" })), "DelegateFailed")
     broken = "d"
-    const two = yield* planOf(step("a"), step("b"), step("d"))
+    const two = yield* planOf([step("a"), step("b"), step("d")])
     assert.strictEqual(yield* failure(two, resumed(two), "refuse"), "DefinitionChanged")
     assert.strictEqual(yield* failure(two, resumed(two)), "DelegateFailed")
     broken = ""
-    const other = yield* planOf(step("a"), fnStep("z"), step("d"))
+    const other = yield* planOf([step("a"), fnStep("z"), step("d")])
     assert.strictEqual(yield* failure(other, resumed(other)), "DefinitionChanged")
-    const three = yield* planOf(step("a"), step("b"), step("d"), step("e"))
+    const three = yield* planOf([step("a"), step("b"), step("d"), step("e")])
     const result = yield* Effect.provide(resumed(three), Session.layer([three]))
     assert.strictEqual(result.outcome, "Completed")
     assert.deepStrictEqual(ran, ["a", "b", "b", "d", "d", "e"])

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result } from "effect"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { Picture, When, type PlanRun } from "effect-emissary/plan"
 import { makeRules, plan, step } from "./definitions.ts"
 import { mermaid } from "./picture-parsers.ts"
@@ -26,7 +26,8 @@ const started: PlanRun.Event = {
   depth: 0,
   maxIterations: 100,
   input: { task: "go", payload: "go", content: [] },
-  context: {}
+  context: {},
+  basis: makeRules(definition).basis
 }
 const begin = (step: string, time: number): PlanRun.Event => ({ _tag: "StepStarted", at: at(time), step })
 const finish = (step: string, from: number, to: number, attempts = 1): PlanRun.Event => ({
@@ -46,8 +47,7 @@ const once = [
   finish("d", 62_250, 62_260)
 ]
 
-const runOf = (...events: ReadonlyArray<PlanRun.Event>) =>
-  Result.getOrThrow(planTransition.fold(makeRules(definition), events))
+const runOf = (...events: ReadonlyArray<PlanRun.Event>) => Result.getOrThrow(runTransition.plans.fold(events))
 
 /** The status line of each step, with its class. */
 const statuses = Effect.fnUntraced(function* (...events: ReadonlyArray<PlanRun.Event>) {

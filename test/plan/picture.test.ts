@@ -161,15 +161,15 @@ describe("PLAN-9 pictures of flows", () => {
   })
 
   test("PLAN-9 plans in steps are known from values, not from definitions, and drawn inside on demand", function* () {
-    const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Step.make("z", { target: "t" })), (plan) =>
+    const deep = yield* Effect.flatMap(Plan.make("deep", [Step.make("z", { target: "t" })]), (plan) =>
       Plan.bind(plan, { agents: { t: Agent.make("t") } })
     )
     const inner = yield* Effect.flatMap(
-      Plan.make({ name: "inner" }, Step.make("y", { target: "named" }), Step.make("deep", { target: deep })),
+      Plan.make("inner", [Step.make("y", { target: "named" }), Step.make("deep", { target: deep })]),
       (plan) => Plan.bind(plan, { agents: { named: deep } })
     )
     const steps = [Step.make("b", { target: inner }), Step.make("c", { target: "d" })] as const
-    const outer = yield* Plan.make({ name: "outer" }, ...steps)
+    const outer = yield* Plan.make("outer", steps)
     const bound = yield* Plan.bind(outer, { agents: { d: deep } })
     const shown = (...drawn: Drawn) =>
       Effect.map(read(...drawn), ({ groups, nodes }) => [

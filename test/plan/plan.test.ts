@@ -22,22 +22,42 @@ const custom = (...names: ReadonlyArray<string>) => When.and(...names.map((name)
 
 describe("making plans", () => {
   test("PLAN-1 has defaults, and nothing that was not written", function* () {
-    const plan = yield* Plan.make(Step.make("a", { target: "t" }))
+    const plan = yield* Plan.make("plan", [Step.make("a", { target: "t" })])
     assert.deepStrictEqual(Object.keys(plan.definition), ["name", "maxIterations", "steps"])
     assert.deepStrictEqual([plan.definition.name, plan.definition.maxIterations], ["plan", 100])
-    assert.deepStrictEqual((yield* Plan.make()).definition.steps, [])
+    assert.deepStrictEqual((yield* Plan.make("plan", [])).definition.steps, [])
+  })
+
+  test("PLAN-2 HOUSE-6 arguments of other types, as code without TypeScript can pass them, are problems of the plan", function* () {
+    const step = Step.make("a", { target: "t" })
+    const make: (...args: ReadonlyArray<unknown>) => ReturnType<typeof Plan.make> =
+      // Sound: what a program without types may write
+      Plan.make as (...args: ReadonlyArray<unknown>) => ReturnType<typeof Plan.make>
+    const found = (...args: ReadonlyArray<unknown>) =>
+      Effect.map(Effect.flip(make(...args)), ({ message, problems }) => ({
+        message,
+        places: problems.map(({ code, slot }) => `${code} ${slot}`)
+      }))
+    const before = yield* found({ name: "x" }, step)
+    assert.deepStrictEqual(before.places, ["InvalidOption name", "InvalidOption steps"])
+    assert.include(
+      before.message,
+      "Plan at name: expected the name of the plan, got object. Write Plan.make(name, steps, options)"
+    )
+    assert.deepStrictEqual((yield* found("x", [step, "b", undefined])).places, [
+      "InvalidOption steps[1]",
+      "InvalidOption steps[2]"
+    ])
+    assert.deepStrictEqual((yield* found("x", [step], 5)).places, ["InvalidOption options"])
+    assert.deepStrictEqual((yield* found()).places, ["InvalidOption name", "InvalidOption steps"])
   })
 
   test("PLAN-1 has a name, a description, a limit and an output", function* () {
-    const plan = yield* Plan.make(
-      {
-        name: "report",
-        description: "Writes a report",
-        maxIterations: 7,
-        output: Schema.String.annotate({ identifier: "Text" })
-      },
-      Step.make("a", { target: "t" })
-    )
+    const plan = yield* Plan.make("report", [Step.make("a", { target: "t" })], {
+      description: "Writes a report",
+      maxIterations: 7,
+      output: Schema.String.annotate({ identifier: "Text" })
+    })
     const { steps: _steps, ...rest } = plan.definition
     assert.deepStrictEqual(rest, {
       name: "report",
@@ -48,7 +68,7 @@ describe("making plans", () => {
   })
 
   test("PLAN-4 names of steps are those that the native wire carries", function* () {
-    const named = (name: string) => Plan.make(Step.make(name, { target: "t" }))
+    const named = (name: string) => Plan.make("plan", [Step.make(name, { target: "t" })])
     for (const name of ["a", "9", "_", "é-1", "名前", "x".repeat(200)]) yield* named(name)
     for (const name of ["", "a b", "-a", "a.b", "a\n", "\ud800", "__proto__", "constructor", "x".repeat(201)]) {
       assert.deepStrictEqual(yield* problemsOf(named(name)), [["InvalidName", name]])
@@ -60,20 +80,20 @@ describe("making plans", () => {
     const two = Step.target("count", () => Effect.succeed(2))
     class Count extends Agent.Service<Count>()("count", {}) {}
     class Other extends Agent.Service<Other>()("other", {}) {}
-    yield* Plan.make(
+    yield* Plan.make("plan", [
       Step.make("a", { target: one }),
       Step.make("b", { target: one }),
       Step.make("c", { target: Other }),
       Step.make("d", { target: Other }),
       Step.make("e", { target: "count" })
-    )
+    ])
     const error = yield* Effect.flip(
-      Plan.make(
+      Plan.make("plan", [
         Step.make("a", { target: one }),
         Step.make("b", { target: two }),
         Step.make("c", { target: Count }),
         Step.make("count", { target: () => Effect.succeed(3) })
-      )
+      ])
     )
     assert.deepStrictEqual(
       error.problems.map(({ code, slot, step }) => [code, step, slot]),
@@ -98,7 +118,7 @@ describe("making plans", () => {
       Step.make("b", { target: "t" }),
       Step.make("c", { target: "t", routes: [["a", When.or(custom("toString"), custom("long"))]] })
     ]
-    const error = yield* Effect.flip(Plan.make({ predicates: { long: () => true, short: () => true } }, ...steps))
+    const error = yield* Effect.flip(Plan.make("plan", steps, { predicates: { long: () => true, short: () => true } }))
     assert.deepStrictEqual(
       error.problems.map(({ code, known, slot, step }) => [code, step, slot, known]),
       [
@@ -112,16 +132,19 @@ describe("making plans", () => {
   test("PLAN-3 conditions that cannot be asked are problems, with their place", function* () {
     const error = yield* Effect.flip(
       Plan.make(
-        { predicates: { long: () => true } },
-        Step.make("a", {
-          target: "t",
-          routes: [
-            ["b", When.always],
-            ["b", When.not(When.payload.matches("(?=a)"))],
-            ["b", When.custom("lang")]
-          ]
-        }),
-        Step.make("b", { target: "t" })
+        "plan",
+        [
+          Step.make("a", {
+            target: "t",
+            routes: [
+              ["b", When.always],
+              ["b", When.not(When.payload.matches("(?=a)"))],
+              ["b", When.custom("lang")]
+            ]
+          }),
+          Step.make("b", { target: "t" })
+        ],
+        { predicates: { long: () => true } }
       )
     )
     assert.deepStrictEqual(
@@ -138,17 +161,14 @@ describe("making plans", () => {
   })
 
   test("PLAN-3 Q09 custom predicates return a boolean, or an Effect of one; anything else is a defect", function* () {
-    const { live } = yield* Plan.make(
-      {
-        predicates: {
-          plain: ({ text }) => text === "yes",
-          effect: ({ payload }) => Effect.succeed(payload === "yes"),
-          wrong: () => "yes" as never,
-          failing: () => Effect.fail("no")
-        }
-      },
-      Step.make("a", { target: "t" })
-    )
+    const { live } = yield* Plan.make("plan", [Step.make("a", { target: "t" })], {
+      predicates: {
+        plain: ({ text }) => text === "yes",
+        effect: ({ payload }) => Effect.succeed(payload === "yes"),
+        wrong: () => "yes" as never,
+        failing: () => Effect.fail("no")
+      }
+    })
     const ask = (name: string, text: string) =>
       Effect.exit(live.predicates.get(name)?.({ step: "a", payload: text, text }) ?? Effect.die("missing"))
     assert.deepStrictEqual(
@@ -165,11 +185,14 @@ describe("making plans", () => {
     assert.deepStrictEqual(
       yield* problemsOf(
         Plan.make(
-          { maxIterations: -1 },
-          Step.make("a", { target: "t", retry: { times: -1 } }),
-          Step.make("b", { target: "t", task: Reference.fromStep(unknown) }),
-          Step.make("c", { target: "t", timeout: "later" as "1 second" }),
-          Step.make("d", { target: "t", timeout: "-1 seconds" })
+          "plan",
+          [
+            Step.make("a", { target: "t", retry: { times: -1 } }),
+            Step.make("b", { target: "t", task: Reference.fromStep(unknown) }),
+            Step.make("c", { target: "t", timeout: "later" as "1 second" }),
+            Step.make("d", { target: "t", timeout: "-1 seconds" })
+          ],
+          { maxIterations: -1 }
         )
       ),
       [
@@ -187,9 +210,12 @@ describe("plans in logs", () => {
   test("PLAN-1 are their name, digest and steps, however they came to be", function* () {
     const secret = "secret"
     const plan = yield* Plan.make(
-      { name: "told", output: Schema.String },
-      Step.make("a", { target: () => Effect.succeed(secret) }),
-      Step.make("b", { target: ({ task }) => Effect.succeed(task), context: secret })
+      "told",
+      [
+        Step.make("a", { target: () => Effect.succeed(secret) }),
+        Step.make("b", { target: ({ task }) => Effect.succeed(task), context: secret })
+      ],
+      { output: Schema.String }
     )
     const bound = yield* Plan.bind(plan)
     class Told extends Plan.Service<Told>()("told", Effect.succeed(bound)) {}
@@ -211,8 +237,10 @@ describe("plans in logs", () => {
 })
 
 describe("digests", () => {
-  const made = (options: livePlan.Options, ...steps: ReadonlyArray<Step.Step>) =>
-    Effect.map(Plan.make(options, ...steps), ({ digest }) => digest)
+  const made = (
+    { name = "plan", ...options }: livePlan.Options & { readonly name?: string },
+    ...steps: ReadonlyArray<Step.Step>
+  ) => Effect.map(Plan.make(name, steps, options), ({ digest }) => digest)
   const step = Step.make("a", { target: "t", task: "x" })
 
   test("PLAN-6 depend on what runs, and not on what the plan is called", function* () {
@@ -231,7 +259,7 @@ describe("digests", () => {
   })
 
   test("PLAN-6 of texts that are none fail as problems of the plan", function* () {
-    assert.deepStrictEqual(yield* problemsOf(Plan.make(Step.make("a", { target: "t", task: "\ud800" }))), [
+    assert.deepStrictEqual(yield* problemsOf(Plan.make("plan", [Step.make("a", { target: "t", task: "\ud800" })])), [
       ["NotJson", undefined]
     ])
   })
@@ -256,22 +284,25 @@ describe("from one end to the other", () => {
   const Total = Schema.Struct({ total: Schema.Finite, at: Schema.Date })
 
   const shop = Plan.make(
-    { name: "shop", output: Total, predicates: { cheap: ({ payload }) => Effect.succeed(payload === 0) } },
-    Step.make("read", { output: Basket, target: ({ task }) => Effect.succeed({ items: task.split(" ") }) }),
-    Step.make("stock", { target: "stock", input: Basket, parallel: true, writes: "stock" }),
-    Step.make("price", {
-      task: Reference.fromStep("read"),
-      input: Basket,
-      parallel: true,
-      target: ({ payload }) =>
-        Effect.map(Prices, (prices) => payload.items.reduce((sum, item) => sum + prices.of(item), 0))
-    }),
-    Step.make("total", {
-      task: Reference.fromParallel("price"),
-      context: Reference.fromParallelAll("stock"),
-      output: Total,
-      target: ({ payload }) => Effect.succeed({ total: Number(payload), at: new Date(0) })
-    })
+    "shop",
+    [
+      Step.make("read", { output: Basket, target: ({ task }) => Effect.succeed({ items: task.split(" ") }) }),
+      Step.make("stock", { target: "stock", input: Basket, parallel: true, writes: "stock" }),
+      Step.make("price", {
+        task: Reference.fromStep("read"),
+        input: Basket,
+        parallel: true,
+        target: ({ payload }) =>
+          Effect.map(Prices, (prices) => payload.items.reduce((sum, item) => sum + prices.of(item), 0))
+      }),
+      Step.make("total", {
+        task: Reference.fromParallel("price"),
+        context: Reference.fromParallelAll("stock"),
+        output: Total,
+        target: ({ payload }) => Effect.succeed({ total: Number(payload), at: new Date(0) })
+      })
+    ],
+    { output: Total, predicates: { cheap: ({ payload }) => Effect.succeed(payload === 0) } }
   )
   const bind = Effect.flatMap(shop, (plan) => Plan.bind(plan, { toolkit })).pipe(
     Effect.provide(handlers),
@@ -292,7 +323,9 @@ describe("from one end to the other", () => {
   const remembering = Layer.merge(VersionedStore.layerMemory, answers)
   test("PLAN-1 what an agent answered in one run is there in the next", remembering, function* () {
     const helper = Agent.make("helper", {})
-    const plan = yield* Plan.make(Step.make("ask", { target: "helper", context: Reference.fromAgent("helper") }))
+    const plan = yield* Plan.make("plan", [
+      Step.make("ask", { target: "helper", context: Reference.fromAgent("helper") })
+    ])
     const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: Plan.memoryInStore("helper") } })
     yield* Plan.run(bound, "one")
     const result = yield* Plan.run(bound, "two")
@@ -308,11 +341,10 @@ describe("from one end to the other", () => {
       task.includes("!") ? Effect.succeed(`${task}?`) : Step.pause("not yet")
     )
     const shout = Step.target("shout", { output: Schema.String }, ({ task }) => Effect.succeed(`${task}!`))
-    const plan = yield* Plan.make(
-      { name: "here" },
+    const plan = yield* Plan.make("here", [
       Step.make("one", { target: shout, retry: { times: 1 } }),
       Step.make("two", { target: slow, timeout: "1 minute", context: [Reference.fromStep("one")] })
-    )
+    ])
     const registry = { targets: { slow, shout } }
     const there = yield* Plan.decode(yield* Plan.codec.encodeJson(plan.definition), registry)
     assert.strictEqual(there.digest, plan.digest)

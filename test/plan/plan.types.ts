@@ -4,7 +4,7 @@ import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 import type * as stepSchema from "#src/plan/internal/stepSchema.ts"
 import type * as boundTool from "#src/tool/internal/boundTool.ts"
-import { Agent, type Conversation, type ToolContract, type VersionedStore } from "effect-emissary"
+import { Agent, type Conversation, Run, type ToolContract, type VersionedStore } from "effect-emissary"
 import {
   Plan,
   Reference,
@@ -120,66 +120,78 @@ expectTypeOf(publish).toEqualTypeOf<Step.Step<"publish", never, never>>()
 const done = Step.make("done", { target: "done" })
 
 // Plans: their output and requirements
-const plan = Plan.make(look, after, write, publish, done)
+const plan = Plan.make("plan", [look, after, write, publish, done])
 expectTypeOf(plan).toEqualTypeOf<Effect.Effect<Plan.Plan<Schema.Json, Db | Mail | Writer>, PlanInvalid.PlanInvalid>>()
-const dated = Plan.make({ name: "dated", output: Schema.Date }, look, publish)
+const dated = Plan.make("dated", [look, publish], { output: Schema.Date })
 expectTypeOf<PlanOf<typeof dated>>().toEqualTypeOf<Plan.Plan<Date, Db>>()
-const judged = Plan.make(
-  {
-    predicates: {
-      long: ({ text }) => text.length > 100,
-      known: ({ payload }) => {
-        expectTypeOf(payload).toEqualTypeOf<Schema.Json>()
-        return Effect.map(Mail, ({ from }) => from === payload)
-      }
+const judged = Plan.make("plan", [look, publish], {
+  predicates: {
+    long: ({ text }) => text.length > 100,
+    known: ({ payload }) => {
+      expectTypeOf(payload).toEqualTypeOf<Schema.Json>()
+      return Effect.map(Mail, ({ from }) => from === payload)
     }
-  },
-  look,
-  publish
-)
+  }
+})
 expectTypeOf<PlanOf<typeof judged>>().toEqualTypeOf<Plan.Plan<Schema.Json, Db | Mail>>()
 // Options that may or may not be there: their requirements and outputs are not forgotten
 declare const isJudged: boolean
 const predicates = { known: () => Effect.map(Mail, ({ from }) => from === "x") }
-const either = Plan.make(isJudged ? { predicates, output: Schema.Date } : { name: "x" }, look, publish)
+const either = Plan.make("plan", [look, publish], isJudged ? { predicates, output: Schema.Date } : { maxIterations: 1 })
 expectTypeOf<PlanOf<typeof either>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date, Db | Mail>>()
 declare const optional: { readonly output?: typeof Schema.Date; readonly predicates?: typeof predicates }
-const maybe = Plan.make(optional, look, publish)
+const maybe = Plan.make("plan", [look, publish], optional)
 expectTypeOf<PlanOf<typeof maybe>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date, Db | Mail>>()
 declare const anyOptions: livePlan.Options
-const wide = Plan.make(anyOptions, look, publish)
+const wide = Plan.make("plan", [look, publish], anyOptions)
 expectTypeOf<PlanOf<typeof wide>>().toEqualTypeOf<Plan.Plan<unknown, unknown>>()
-const none = Plan.make()
+const none = Plan.make("plan", [])
 expectTypeOf<PlanOf<typeof none>>().toEqualTypeOf<Plan.Plan<Schema.Json>>()
 
 // Unknown names are refused, at every place, and named
 // @ts-expect-error Step "write" refers to "publish", which is no step of this plan.
-void Plan.make(look, after, write, done)
+void Plan.make("plan", [look, after, write, done])
 // @ts-expect-error Step "write" refers to "look", which is no step of this plan.
-void Plan.make({ name: "x" }, write, after, publish, done)
+void Plan.make("x", [write, after, publish, done])
 // @ts-expect-error Step "sort" refers to "done", which is no step of this plan.
-void Plan.make(look, after)
+void Plan.make("plan", [look, after])
 expectTypeOf<livePlan.KnownNames<[typeof look, typeof after]>>().toEqualTypeOf<
   readonly [unknown, stepSchema.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
 >()
 // @ts-expect-error "nam" is no option
-void Plan.make({ nam: "x" }, look)
+void Plan.make("plan", [look], { nam: "x" })
 // @ts-expect-error "maxIteration" is no option of Plan.make.
-void Plan.make({ name: "x", maxIteration: 5 }, look)
-// @ts-expect-error options come first
-void Plan.make(look, { name: "x" })
+void Plan.make("x", [look], { maxIteration: 5 })
+// @ts-expect-error options are no step
+void Plan.make("x", [look, { maxIterations: 5 }])
+// @ts-expect-error the name comes first
+void Plan.make({ name: "x" }, [look])
+// @ts-expect-error steps are in an array
+void Plan.make("x", look)
 
 // Names that are not literals are left to the check when the plan is made
 declare const name: string
 declare const pattern: `step-${number}`
 declare const steps: ReadonlyArray<Step.Step<string, string, Db>>
-void Plan.make(look, Step.make(name, { target: "x", task: Reference.fromStep("look") }))
-void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(name) }))
-void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] }))
-void Plan.make(...steps)
-void Plan.make(...steps.map(({ name }) => Step.make(name, { target: "x", context: Reference.fromStep(name) })))
-void Plan.make(Step.make(name, { target: "x" }), Step.make("x", { target: "x", task: Reference.fromStep("unknown") }))
-const ofMany = Plan.make({ name: "x" }, ...steps)
+void Plan.make("plan", [look, Step.make(name, { target: "x", task: Reference.fromStep("look") })])
+void Plan.make("plan", [look, Step.make("x", { target: "x", task: Reference.fromStep(name) })])
+void Plan.make("plan", [
+  look,
+  Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] })
+])
+void Plan.make("plan", steps)
+void Plan.make(
+  "plan",
+  steps.map(({ name }) => Step.make(name, { target: "x", context: Reference.fromStep(name) }))
+)
+void Plan.make("plan", [
+  Step.make(name, { target: "x" }),
+  Step.make("x", { target: "x", task: Reference.fromStep("unknown") })
+])
+declare const any: ReadonlyArray<Step.Any>
+const ofAny = Plan.make("x", any)
+expectTypeOf<PlanOf<typeof ofAny>>().toEqualTypeOf<Plan.Plan<Schema.Json, unknown>>()
+const ofMany = Plan.make("x", steps)
 expectTypeOf(ofMany).toEqualTypeOf<Effect.Effect<Plan.Plan<Schema.Json, Db>, PlanInvalid.PlanInvalid>>()
 
 // Binding: handlers are required there, agents and memories where it runs
@@ -228,7 +240,7 @@ Step.make("x", { target: made })
 
 // Decisions are for a resumed run; a run that begins has nothing to decide
 declare const state: PlanRun.State
-const decisions = PlanRun.pauses(state).map((pause) => ({ ...pause, approved: true }))
+const decisions = PlanRun.requests(state).filter(Run.isApprovable).map(Run.approve)
 void Plan.resume(ready, state, { decisions, maxIterations: 5 })
 void Plan.resumeStream(ready, state, { decisions })
 // @ts-expect-error a run that begins takes no decisions
@@ -252,7 +264,7 @@ expectTypeOf(Step.make("t", { target: foundTriage, routesBy: severity })).toEqua
 const byKind = Step.make("t", { target: triage, output: Kind, routesBy: "kind" })
 expectTypeOf(byKind).toEqualTypeOf<Step.Step<"t", "look" | "done", Model>>()
 // @ts-expect-error Step "t" refers to "urgent", which is no step of this plan.
-void Plan.make(look, Step.make("t", { target: Triage, routesBy: "severity" }))
+void Plan.make("plan", [look, Step.make("t", { target: Triage, routesBy: "severity" })])
 // @ts-expect-error routesBy: "importance" is no field of the output of this step.
 Step.make("t", { target: Triage, routesBy: "importance" })
 // @ts-expect-error routesBy: "length" is no field of the output of this step, which has no fields.

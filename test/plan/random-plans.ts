@@ -51,10 +51,8 @@ export const innerSteps = ["one", "two", "three"] as const
 const nested = (name: string, ran: (step: string) => Effect.Effect<void>) =>
   Effect.flatMap(
     Plan.make(
-      { name: `plan of ${name}` },
-      ...innerSteps.map((step) =>
-        Step.make(step, { target: (input) => Effect.as(ran(inner(name, step)), answer(input)) })
-      )
+      `plan of ${name}`,
+      innerSteps.map((step) => Step.make(step, { target: (input) => Effect.as(ran(inner(name, step)), answer(input)) }))
     ),
     (plan) => Plan.bind(plan)
   )
@@ -129,7 +127,7 @@ export const make = Effect.fnUntraced(function* (seed: number, ran: (step: strin
   }
   if (dice.chance(0.5)) add("end")
 
-  const plan = yield* Plan.make({ name: `plan-${seed}`, maxIterations: 60 }, ...steps)
+  const plan = yield* Plan.make(`plan-${seed}`, steps, { maxIterations: 60 })
   return { bound: yield* Plan.bind(plan), writes, agents }
 })
 

@@ -1,6 +1,6 @@
 /** PLAN-7: one plan, many inputs. */
 import { assert, describe } from "@effect/vitest"
-import { Cause, Effect, Exit, Result } from "effect"
+import { Effect, Result } from "effect"
 import { Plan, Step } from "effect-emissary/plan"
 import { log, planOf } from "./support.ts"
 import { after } from "../after.ts"
@@ -23,7 +23,7 @@ describe("runMany", () => {
           return task
       }
     })
-    const bound = yield* planOf(Step.make("a", { target }))
+    const bound = yield* planOf([Step.make("a", { target })])
     const results = yield* after(
       "1 second",
       Plan.runMany(bound, ["slow", "fail", "pause", { payload: "y" }, "conclude"])
@@ -47,7 +47,10 @@ describe("runMany", () => {
         return "x"
       })
     )
-    const bound = yield* planOf(Step.make("a", { target, parallel: true }), Step.make("b", { target, parallel: true }))
+    const bound = yield* planOf([
+      Step.make("a", { target, parallel: true }),
+      Step.make("b", { target, parallel: true })
+    ])
     const most_ = Effect.fnUntraced(function* (options: Parameters<typeof Plan.runMany>[2]) {
       most = 0
       yield* after("1 minute", Plan.runMany(bound, ["1", "2", "3"], options))
@@ -56,8 +59,10 @@ describe("runMany", () => {
     assert.strictEqual(yield* most_({}), 6)
     assert.strictEqual(yield* most_({ concurrency: 2 }), 4)
     assert.strictEqual(yield* most_({ concurrency: 1, bands: 1 }), 1)
-    const exit = yield* Effect.exit(Plan.runMany(bound, ["1"], { concurrency: 0 }))
-    assert(Exit.isFailure(exit))
-    assert.match(Cause.pretty(exit.cause), /expected a concurrency of at least 1/)
+    for (const options of [{ concurrency: 0 }, { bands: Number.NaN }]) {
+      const [refused, ...others] = yield* Plan.runMany(bound, ["1"], options)
+      assert(refused !== undefined && Result.isFailure(refused) && refused.failure.reason._tag === "OptionsInvalid")
+      assert.deepStrictEqual(others, [])
+    }
   })
 })

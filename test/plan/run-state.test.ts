@@ -2,11 +2,11 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import type { Run } from "effect-emissary"
 import { PlanError, PlanRun } from "effect-emissary/plan"
 
-import { waiting } from "./golden-run/plans.ts"
 import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { failsFor } from "../outcomes.ts"
@@ -24,7 +24,7 @@ const tool = decision("tool:1", false, { digest: digestOf("tool"), reason: "too 
 
 /** The run of the golden file up to where it waits: a tool, an agent, a function and a plan. */
 const waits = Effect.map(PlanRun.eventsCodec.decode(golden("plan-run-events-waiting")), (events) =>
-  Result.getOrThrow(planTransition.fold(waiting, events.slice(0, -3)))
+  Result.getOrThrow(runTransition.plans.fold(events.slice(0, -3)))
 )
 
 const tags = (events: ReadonlyArray<PlanRun.Event>) =>
@@ -35,19 +35,33 @@ const tags = (events: ReadonlyArray<PlanRun.Event>) =>
 describe("PLAN-8 what waits inside of a plan", () => {
   test("PLAN-8 calls and pauses of every depth are reported with their path", function* () {
     const state = yield* waits
-    assert.deepStrictEqual(PlanRun.approvalRequests(state), [
-      { callId: "tool:1", name: "pay", arguments: { password: "an argument" }, digest: digestOf("tool") },
-      { callId: "call_1", name: "refund", arguments: { amount: 5 }, digest: digestOf("call_1"), path: ["agent"] }
+    assert.deepStrictEqual(PlanRun.requests(state), [
+      {
+        _tag: "Approval",
+        callId: "tool:1",
+        name: "pay",
+        arguments: { password: "an argument" },
+        digest: digestOf("tool")
+      },
+      {
+        _tag: "Approval",
+        callId: "call_1",
+        name: "refund",
+        arguments: { amount: 5 },
+        digest: digestOf("call_1"),
+        path: ["agent"]
+      },
+      { _tag: "Pause", callId: "ask:1", name: "ask", arguments: { reason: "which account?" }, digest: digestOf("ask") },
+      {
+        _tag: "Pause",
+        callId: sign,
+        name: "sign",
+        arguments: { reason: "the boss signs" },
+        digest: digestOf("sign"),
+        path: ["nested"]
+      }
     ])
-    assert.deepStrictEqual(planTransition.pauses(state), [
-      { callId: "ask:1", digest: digestOf("ask"), step: "ask", path: [], reason: "which account?" },
-      { callId: sign, digest: digestOf("sign"), step: "sign", path: ["nested"], reason: "the boss signs" }
-    ])
-    assert.deepStrictEqual(state.outcome, {
-      _tag: "Paused",
-      pauses: planTransition.pauses(state),
-      requests: PlanRun.approvalRequests(state)
-    })
+    assert.deepStrictEqual(state.outcome, { _tag: "Paused", requests: PlanRun.requests(state) })
     assert.deepStrictEqual(
       state.turn?.members
         .filter(({ status }) => status._tag !== "Finished")
@@ -69,7 +83,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
       decision("ask:1", true, { digest: digestOf("ask") }),
       decision(sign, true, { digest: digestOf("sign"), path: ["nested"] })
     ]
-    const events = yield* Effect.fromResult(planTransition.decide(state, decisions, at))
+    const events = yield* Effect.fromResult(runTransition.plans.decide(state, decisions, at))
     assert.deepStrictEqual(tags(events), [
       "StepDecided",
       "AgentChanged ApprovalDecided",
@@ -79,15 +93,15 @@ describe("PLAN-8 what waits inside of a plan", () => {
     for (const event of events) {
       if (event._tag !== "StepDecided") continue
       for (const wrong of [{ digest: digestOf("done") }, { callId: "done:1" }]) {
-        assert.isTrue(Result.isFailure(applyAll(waiting, state, [{ ...event, ...wrong }])))
+        assert.isTrue(Result.isFailure(applyAll(state, [{ ...event, ...wrong }])))
       }
     }
-    const decided = yield* Effect.fromResult(applyAll(waiting, state, events))
-    assert.deepStrictEqual([PlanRun.approvalRequests(decided), planTransition.pauses(decided)], [[], []])
-    assert.isTrue(Result.isFailure(applyAll(waiting, decided, events)))
-    assert.isTrue(Result.isFailure(planTransition.decide(decided, decisions, at)))
+    const decided = yield* Effect.fromResult(applyAll(state, events))
+    assert.deepStrictEqual(PlanRun.requests(decided), [])
+    assert.isTrue(Result.isFailure(applyAll(decided, events)))
+    assert.isTrue(Result.isFailure(runTransition.plans.decide(decided, decisions, at)))
     const again = yield* Effect.fromResult(
-      applyAll(waiting, decided, [
+      applyAll(decided, [
         { _tag: "PlanResumed", at },
         { _tag: "StepStarted", at, step: "tool" }
       ])
@@ -96,7 +110,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
       _tag: "Running",
       decision: { approved: false, digest: digestOf("tool"), reason: "too much" }
     })
-    assert.deepStrictEqual(planTransition.next(waiting, again), {
+    assert.deepStrictEqual(runTransition.plans.next(again), {
       _tag: "RunSteps",
       steps: ["tool", "agent", "ask", "nested"]
     })
@@ -108,7 +122,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
   test("PLAN-8 decisions about what does not wait, twice, or at another place are refused", function* () {
     const state = yield* waits
     const refused = (...decisions: ReadonlyArray<Run.Decision>) => {
-      const decided = planTransition.decide(state, decisions, at)
+      const decided = runTransition.plans.decide(state, decisions, at)
       assert.isTrue(Result.isFailure(decided))
       const reason = Result.getOrThrow(Result.flip(decided))
       return { ...reason, message: new PlanError.PlanError({ plan: "plan", reason }).message }
@@ -121,18 +135,17 @@ describe("PLAN-8 what waits inside of a plan", () => {
     assert.deepStrictEqual(pluck(refused(decision("nobody")).waiting, "callId"), ["tool:1", "call_1", "ask:1", sign])
     const elsewhere = refused(decision(sign, true, { path: [] }))
     assert.deepInclude(elsewhere, { problem: "unknown", path: [] })
-    assert.include(elsewhere.message, "it waits, but at another path")
     assert.include(elsewhere.message, `"nested" > "${sign}"`)
     assert.strictEqual(refused(decision("nested")).problem, "unknown")
     const twice = refused(tool, tool)
     assert.strictEqual(twice.problem, "repeated")
-    assert.include(twice.message, "two decisions")
+    assert.include(twice.message, "this request has another decision")
   })
 
   test("PLAN-8 a step that failed after a denied decision asks anew", function* () {
     const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-running"))
     const ended = yield* Effect.fromResult(
-      applyAll(waiting, state, [
+      applyAll(state, [
         { _tag: "PlanInterrupted", at },
         { _tag: "PlanFinished", at, outcome: { _tag: "Interrupted" } },
         { _tag: "PlanResumed", at }

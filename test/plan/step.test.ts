@@ -14,14 +14,17 @@ class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema
 
 /** A step as the only one of a plan. */
 const definitionOf = (step: Step.Step) =>
-  Effect.map(Plan.make(step), ({ definition }): PlanDefinition.StepDefinition | undefined => definition.steps[0])
+  Effect.map(
+    Plan.make("plan", [step]),
+    ({ definition }): PlanDefinition.StepDefinition | undefined => definition.steps[0]
+  )
 
 const problemsOf = (...steps: ReadonlyArray<Step.Step>) =>
-  Effect.map(Effect.flip(Plan.make(...steps)), ({ problems }) => problems.map(brief))
+  Effect.map(Effect.flip(Plan.make("plan", steps)), ({ problems }) => problems.map(brief))
 
 /** The function behind the only step of a plan. */
 const functionOf = (step: Step.Step) =>
-  Effect.map(Plan.make(step), ({ live }) => {
+  Effect.map(Plan.make("plan", [step]), ({ live }) => {
     const target = live.steps[0]?.target
     return target?._tag === "Function" ? target.target : assert.fail("expected a function")
   })
@@ -41,7 +44,7 @@ describe("what a step is as data", () => {
   })
 
   test("PLAN-1 has everything that can be written, as plain data", function* () {
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("first", { target: "t" }),
       Step.make("second", {
         target: "t",
@@ -55,7 +58,7 @@ describe("what a step is as data", () => {
       }),
       Step.make("third", { target: "t" }),
       Step.make("last", { target: "t", parallel: true })
-    )
+    ])
     assert.deepStrictEqual(plan.definition.steps[1], {
       name: "second",
       target: { kind: "tool", name: "t" },
@@ -97,7 +100,7 @@ describe("what a step is as data", () => {
     assert.deepStrictEqual(yield* problemsOf(untyped(42, { target })), ["InvalidOption 42 name"])
     assert.deepStrictEqual(yield* problemsOf(untyped("a")), ["InvalidOption a target"])
     const both = yield* Effect.flip(
-      Plan.make(untyped("a", { target, context: 42, writes: [] }), Step.make("", { target }))
+      Plan.make("plan", [untyped("a", { target, context: 42, writes: [] }), Step.make("", { target })])
     )
     assert.lengthOf(both.problems, 3)
     assert.include(
@@ -119,7 +122,7 @@ describe("what a step is as data", () => {
     const names = ["10", "b", "2"] as const
     const routes = names.map((name) => [name, When.always] as const)
     const others = names.map((name) => Step.make(name, { target: "t" }))
-    const plan = yield* Plan.make(Step.make("start", { target: "t", routes }), ...others)
+    const plan = yield* Plan.make("plan", [Step.make("start", { target: "t", routes }), ...others])
     assert.deepStrictEqual(pluck(plan.definition.steps[0]?.routes, "to"), ["10", "b", "2"])
   })
 
@@ -192,9 +195,12 @@ describe("schemas of steps", () => {
     const opaque = Schema.declare((u): u is symbol => typeof u === "symbol")
     const error = yield* Effect.flip(
       Plan.make(
-        { output: Schema.Struct({ handle: opaque }) },
-        Step.make("a", { target: "t", output: opaque }),
-        Step.make("b", { target: "t", input: Schema.Struct({ handle: opaque }), output: opaque })
+        "plan",
+        [
+          Step.make("a", { target: "t", output: opaque }),
+          Step.make("b", { target: "t", input: Schema.Struct({ handle: opaque }), output: opaque })
+        ],
+        { output: Schema.Struct({ handle: opaque }) }
       )
     )
     const places = ["output", "a output", "b input", "b output"]
@@ -285,13 +291,13 @@ describe("what the agent of a step answers", () => {
 
   test("PLAN-1 is the output of a step without one, whichever way the agent is there", function* () {
     const named = { name: "Verdict", json }
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner", output: Verdict }, asFunction("x")))
+    const inner = yield* Plan.bind(yield* Plan.make("inner", [asFunction("x")], { output: Verdict }))
     for (const target of [critic, { ...critic }, inner]) {
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target })), named)
     }
     assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
     const output = Schema.Struct({ n: Schema.Int })
-    const made = yield* Plan.make({ name: "inner", output }, Step.make("t", { target: "t" }))
+    const made = yield* Plan.make("inner", [Step.make("t", { target: "t" })], { output })
     const read = yield* Plan.decode(yield* Plan.encode(made))
     assert.deepStrictEqual(read.definition.output?.json?.["required"], ["n"])
     const tool = Tool.make("t", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
@@ -312,16 +318,16 @@ describe("what the agent of a step answers", () => {
     assert.isUndefined(yield* outputOf(Step.make("a", { target: texts })))
     assert.deepStrictEqual(Agent.outputSchema(texts), Option.some(Schema.String))
     assert.isUndefined(yield* outputOf(Step.make("a", { target: Effect.flatMap(Critic, Effect.succeed) })))
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, asFunction("x")))
+    const inner = yield* Plan.bind(yield* Plan.make("inner", [asFunction("x")]))
     assert.isUndefined(yield* outputOf(Step.make("a", { target: inner })))
   })
 
   test("PLAN-1 routes, and types what later steps take", function* () {
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("judge", { target: critic, routesBy: "next" }),
       Step.make("good", { input: Verdict, target: ({ payload }) => Effect.succeed(payload.at.getTime()) }),
       Step.make("bad", { input: Verdict, target: ({ payload }) => Effect.succeed(-payload.at.getTime()) })
-    )
+    ])
     const result = yield* Plan.run(yield* Plan.bind(plan), "x").pipe(
       Effect.provide(ScriptedModel.layer([{ text: `{ "next": "bad", "at": "1970-01-01T00:00:00.005Z" }` }]))
     )
@@ -341,11 +347,11 @@ describe("what the agent of a step answers", () => {
     const Other = Schema.Struct({ score: Schema.Int })
     const problems = yield* problemsOf(Step.make("a", { target: Critic, output: Other }))
     assert.deepStrictEqual(problems, ["IncompatibleTypes a output"])
-    const plan = yield* Plan.make(Step.make("a", { target: "judge", output: Other }))
+    const plan = yield* Plan.make("plan", [Step.make("a", { target: "judge", output: Other })])
     const error = yield* Effect.flip(Plan.bind(plan, { agents: { judge: critic } }))
     assert.include(error.message, `Step "a" (#0) at output: expected an output that the agent "judge" can return`)
     const wider = Schema.Struct({ next: Schema.String })
-    const fits = yield* Plan.make(Step.make("a", { target: critic, output: wider }))
+    const fits = yield* Plan.make("plan", [Step.make("a", { target: critic, output: wider })])
     assert.deepStrictEqual(fits.definition.steps[0]?.output?.json?.["required"], ["next"])
   })
 })

@@ -15,13 +15,13 @@ const writer = Agent.make("writer", { instructions: "Write." })
 describe("streams", () => {
   test("PLAN-7 steps, routes, what a route leaves out and where branches meet again", function* () {
     const { fn, fnStep } = log()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
       fnStep("b"),
       fnStep("c"),
       fnStep("d"),
       fnStep("e")
-    )
+    ])
     assert.deepStrictEqual(yield* events(Plan.stream(bound, "x")), [
       "PlanStarted",
       "StepStarted a",
@@ -41,11 +41,11 @@ describe("streams", () => {
   test("PLAN-7 parallel groups, failures, retries and pauses", function* () {
     const { fn, ran, fnStep } = log()
     const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       fnStep("p", { parallel: true }),
       Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
       Step.make("z", { target: fn("z", () => Step.pause("wait")) })
-    )
+    ])
     const found: Array<PlanEvent.PlanEvent<unknown>> = []
     const told = yield* events(Stream.tap(Plan.stream(bound, "x"), (event) => Effect.sync(() => found.push(event))))
     assert.deepStrictEqual(told, [
@@ -78,8 +78,8 @@ describe("streams", () => {
   it.effect("PLAN-7 events of nested plans and agents come with the way to them; recorded events come once", () =>
     Effect.gen(function* () {
       const { fnStep } = log()
-      const inner = yield* planOf({ name: "inner" }, fnStep("i"), Step.make("w", { target: writer }))
-      const bound = yield* planOf(Step.make("o", { target: inner }))
+      const inner = yield* planOf([fnStep("i"), Step.make("w", { target: writer })], { name: "inner" })
+      const bound = yield* planOf([Step.make("o", { target: inner })])
       const told = yield* events(Plan.stream(bound, "x"))
       assert.deepStrictEqual(
         told.filter((event) => !event.startsWith("o/w: ")),
@@ -102,9 +102,9 @@ describe("streams", () => {
 
   test("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", function* () {
     const { fn } = log()
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) })
-    )
+    ])
     assert.strictEqual(completed(yield* PlanEvent.result(Plan.stream(bound, "x"))).output, "x")
     yield* failsFor("StepFailed", PlanEvent.result(Plan.stream(bound, "no")))
   })
@@ -112,11 +112,13 @@ describe("streams", () => {
   test("HOUSE-2 PLAN-7 S17.2 a slow reader slows nothing, and stops the run where it leaves", function* () {
     const { fn, ran } = log()
     const bound = yield* planOf(
-      { maxIterations: 1000 },
-      Step.make("a", {
-        target: fn("a", () => Effect.as(Effect.sleep("100 millis"), ran.length)),
-        routes: [["a", When.payload.lessThan(500)]]
-      })
+      [
+        Step.make("a", {
+          target: fn("a", () => Effect.as(Effect.sleep("100 millis"), ran.length)),
+          routes: [["a", When.payload.lessThan(500)]]
+        })
+      ],
+      { maxIterations: 1000 }
     )
     const fiber = yield* Effect.forkChild(
       Plan.stream(bound, "x").pipe(
@@ -136,10 +138,10 @@ describe("streams", () => {
     const { fn } = log()
     let cleaned = 0
     const never = Effect.onInterrupt(Effect.never, () => Effect.sync(() => cleaned++))
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("a", { target: fn("a", () => never), parallel: true }),
       Step.make("b", { target: fn("b", () => never), parallel: true })
-    )
+    ])
     const kept: Array<string> = []
     yield* Plan.stream(bound, "x", {
       journal: (batch) => Effect.sync(() => void kept.push(...batch.map(({ _tag }) => _tag)))
@@ -154,7 +156,7 @@ describe("streams", () => {
   test("PLAN-7 leaving with events that are not read does not deadlock", function* () {
     const { fn } = log()
     const bound = yield* planOf(
-      ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
+      Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
     )
     for (const n of [1, 2, 5, 17]) {
       assert.strictEqual((yield* Plan.stream(bound, "x").pipe(Stream.take(n), Stream.runCollect)).length, n)
@@ -169,10 +171,10 @@ describe("textDeltas", () => {
 
   test("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", function* () {
     const { fn, fnStep } = log()
-    const inner = yield* planOf({ name: "inner" }, Step.make("w", { target: writer }))
-    const signed = yield* planOf({ name: "signed" }, Step.make("w", { target: writer }), fnStep("f"))
+    const inner = yield* planOf([Step.make("w", { target: writer })], { name: "inner" })
+    const signed = yield* planOf([Step.make("w", { target: writer }), fnStep("f")], { name: "signed" })
     const make = (...targets: ReadonlyArray<typeof writer | typeof inner | ReturnType<typeof fn>>) =>
-      planOf(...targets.map((target, i) => Step.make(`s${i}`, { target })))
+      planOf(targets.map((target, i) => Step.make(`s${i}`, { target })))
     const from = <R>(bound: Plan.Bound<unknown, R>) => Effect.provide(texts(Plan.stream(bound, "x")), model)
     const whole = (text: string) => text.replaceAll("|", "")
     assert.strictEqual(whole(yield* from(yield* make(writer, writer))), "onetwo")
@@ -186,14 +188,14 @@ describe("textDeltas", () => {
   it.effect("PLAN-7 K08 members of a parallel group are not heard; an answer that concludes comes at the end", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* planOf(
+      const bound = yield* planOf([
         Step.make("p", { target: writer, parallel: true }),
         Step.make("q", { target: writer, parallel: true }),
         Step.make("w", { target: writer }),
         Step.make("z", { target: fn("z", () => Step.conclude("end")) })
-      )
+      ])
       assert.strictEqual((yield* texts(Plan.stream(bound, "x"))).replaceAll("|", ""), "threeend")
-      const band = yield* planOf(Step.make("p", { target: writer, parallel: true }))
+      const band = yield* planOf([Step.make("p", { target: writer, parallel: true })])
       assert.strictEqual(yield* texts(Plan.stream(band, "x")), "four")
     }).pipe(Effect.provide(model))
   )

@@ -1,9 +1,9 @@
 /** Plans for tests of the engine: functions that note when they run, and the events of a run. */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, flow, Stream } from "effect"
+import { Deferred, Effect, Stream } from "effect"
 import type { Schema } from "effect"
 import { Plan, PlanError, Step, type PlanEvent, type PlanRun } from "effect-emissary/plan"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 /** The names of functions, each as often as it ran. */
@@ -14,7 +14,7 @@ export interface Log {
     name: string,
     answer?: (input: Step.Input) => Schema.Json | Effect.Effect<Schema.Json, unknown>
   ) => Step.FunctionTarget
-  /** A step with such a function of its own name. */
+  /** A step with a function of its own name that writes to this log. */
   readonly fnStep: <const Name extends string>(
     name: Name,
     options?: { readonly parallel?: boolean; readonly writes?: string }
@@ -111,14 +111,26 @@ export const events = <A, R>(
 export const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
   Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
 
+interface NamedOptions extends livePlan.Options {
+  readonly name?: string
+}
+
 /** Makes a plan of steps and binds it: neither fails. */
-export const planOf: <const Args extends livePlan.MakeArguments>(
-  ...parts: Args & livePlan.KnownNames<Args>
-) => Effect.Effect<Plan.Bound<livePlan.PlanOutput<Args>, livePlan.PlanServices<Args>>> = flow(Plan.make, bind)
+export const planOf: <const Steps extends ReadonlyArray<Step.Any>, const O extends NamedOptions = {}>(
+  steps: Steps & livePlan.KnownNames<Steps>,
+  options?: O
+) => Effect.Effect<Plan.Bound<livePlan.PlanOutput<O>, livePlan.PlanServices<Steps, O>>> = (
+  steps: ReadonlyArray<Step.Any>,
+  { name = "plan", ...options }: NamedOptions = {}
+) => {
+  const made: Effect.Effect<Plan.Plan<unknown, unknown>, unknown> = Plan.make(name, steps, options)
+  // Sound: the type above is the one of `Plan.make`.
+  return bind(made as Effect.Effect<Plan.Plan<never, never>, unknown>)
+}
 
 /** The state after events that follow a state. */
-export const applyAll = (rules: planTransition.Rules, state: PlanRun.State, events: Iterable<PlanRun.Event>) =>
-  planTransition.fold(rules, events, state)
+export const applyAll = (state: PlanRun.State, events: Iterable<PlanRun.Event>) =>
+  runTransition.plans.fold(events, state)
 
 /** The failure of the step that ended the run. */
 export const failureOf = (error: unknown) => {
@@ -132,7 +144,7 @@ export const failureIn = <A, E, R>(run: Effect.Effect<A, E, R>) => Effect.map(Ef
 /** Runs a plan of one step. */
 export const runStep = <R>(input: string | { readonly payload: Schema.Json }, step: Step.Step<string, string, R>) =>
   Effect.flatMap(
-    Effect.flatMap(Plan.make(step), (plan) => Plan.bind(plan)),
+    Effect.flatMap(Plan.make("plan", [step]), (plan) => Plan.bind(plan)),
     (plan) => Plan.run(plan, input)
   )
 

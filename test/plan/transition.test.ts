@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Result } from "effect"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
-import { makeRules, plan, step } from "./definitions.ts"
+import { makeRules, plan, step, type Rules } from "./definitions.ts"
 import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import type * as planRunParts from "#src/run/internal/planRunParts.ts"
@@ -13,7 +14,7 @@ const at = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
 
 type EventOf<Tag> = Extract<PlanRun.Event, { readonly _tag: Tag }>
 
-const begin = (rules: planTransition.Rules, depth = 0): EventOf<"PlanStarted"> => ({
+const begin = (rules: Rules, depth = 0): EventOf<"PlanStarted"> => ({
   _tag: "PlanStarted",
   at,
   runId: "run",
@@ -22,10 +23,11 @@ const begin = (rules: planTransition.Rules, depth = 0): EventOf<"PlanStarted"> =
   depth,
   maxIterations: rules.definition.maxIterations,
   input: { task: "go", payload: "the input" },
-  context: {}
+  context: {},
+  basis: rules.basis
 })
 
-const started = (rules: planTransition.Rules) => planTransition.start(rules, begin(rules))
+const started = (rules: Rules) => runTransition.plans.start(begin(rules))
 
 const go = (step: string): EventOf<"StepStarted"> => ({ _tag: "StepStarted", at, step })
 
@@ -53,20 +55,17 @@ const failed = (step: string): EventOf<"StepFailed"> => ({
 
 const resumed: EventOf<"PlanResumed"> = { _tag: "PlanResumed", at }
 
-const after = (
-  rules: planTransition.Rules,
-  events: ReadonlyArray<PlanRun.Event>,
-  state = started(rules)
-): PlanRun.State => Result.getOrThrow(applyAll(rules, state, events))
+const after = (rules: Rules, events: ReadonlyArray<PlanRun.Event>, state = started(rules)): PlanRun.State =>
+  Result.getOrThrow(applyAll(state, events))
 
-const refused = (rules: planTransition.Rules, events: ReadonlyArray<PlanRun.Event>) => {
-  const applied = applyAll(rules, started(rules), events)
+const refused = (rules: Rules, events: ReadonlyArray<PlanRun.Event>) => {
+  const applied = applyAll(started(rules), events)
   assert.isTrue(Result.isFailure(applied))
   return Result.getOrThrow(Result.flip(applied))
 }
 
-const finish = (rules: planTransition.Rules, state: PlanRun.State) => {
-  const action = planTransition.next(rules, state)
+const finish = (rules: Rules, state: PlanRun.State) => {
+  const action = runTransition.plans.next(state)
   assert(action._tag === "Finish")
   return after(rules, [ended(action.outcome)], state)
 }
@@ -85,7 +84,7 @@ const visit = (
   const taken: Record<string, number> = {}
   let state = started(rules)
   for (;;) {
-    const action = planTransition.next(rules, state)
+    const action = runTransition.plans.next(state)
     if (action._tag === "Finish") {
       const ran = PlanRun.history(state).map(({ step }) => step)
       return action.outcome._tag === "Completed" ? ran : [...ran, action.outcome._tag]
@@ -106,7 +105,7 @@ const band = (name: string) => step(name, { parallel: true })
 describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S6 a plan without steps returns its input", () => {
     const empty = makeRules(plan())
-    assert.deepStrictEqual(planTransition.next(empty, started(empty)), {
+    assert.deepStrictEqual(runTransition.plans.next(started(empty)), {
       _tag: "Finish",
       outcome: { _tag: "Completed", output: "the input" }
     })
@@ -225,11 +224,11 @@ describe("PLAN-5 parallel groups and what they keep", () => {
     const two = after(rules, [done("d"), done("c", 3)], inBand)
     assert.deepStrictEqual(pluck(PlanRun.history(two), "step"), ["a"])
     assert.strictEqual(planTransition.writtenValues(two).size, 0)
-    assert.deepStrictEqual(planTransition.next(rules, two), { _tag: "RunSteps", steps: ["b"] })
+    assert.deepStrictEqual(runTransition.plans.next(two), { _tag: "RunSteps", steps: ["b"] })
     const all = after(rules, [done("b")], two)
     assert.deepStrictEqual(pluck(PlanRun.history(all), "step"), ["a", "b", "c", "d"])
     assert.deepStrictEqual(Array.from(planTransition.writtenValues(all)), [["k", 3]])
-    assert.deepStrictEqual(planTransition.next(rules, all), { _tag: "RunSteps", steps: ["e"] })
+    assert.deepStrictEqual(runTransition.plans.next(all), { _tag: "RunSteps", steps: ["e"] })
   })
 
   it("S8.4 all members end first; then an answer counts before a pause, a pause before a failure, by declared order", () => {
@@ -241,9 +240,9 @@ describe("PLAN-5 parallel groups and what they keep", () => {
       asked: 1
     }
     const one = after(rules, [failed("d")], inBand)
-    assert.deepStrictEqual(planTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
+    assert.deepStrictEqual(runTransition.plans.next(one), { _tag: "RunSteps", steps: ["b", "c"] })
     const outcomeOf = (...events: ReadonlyArray<PlanRun.Event>) => {
-      const action = planTransition.next(rules, after(rules, events, one))
+      const action = runTransition.plans.next(after(rules, events, one))
       return action._tag === "Finish" ? action.outcome : action
     }
     assert.deepStrictEqual(outcomeOf(failed("b"), done("c")), {
@@ -253,8 +252,7 @@ describe("PLAN-5 parallel groups and what they keep", () => {
     })
     assert.deepStrictEqual(outcomeOf(failed("b"), paused), {
       _tag: "Paused",
-      pauses: [{ callId: "c:2", digest: "d", step: "c", path: [], reason: "who?" }],
-      requests: []
+      requests: [{ _tag: "Pause", callId: "c:2", name: "c", arguments: { reason: "who?" }, digest: "d" }]
     })
     assert.deepStrictEqual(outcomeOf({ _tag: "StepConcluded", at, step: "b", answer: "yes" }, paused), {
       _tag: "Concluded",
@@ -267,19 +265,20 @@ describe("PLAN-6 resuming", () => {
   it("S16.4 after an interruption nothing starts, what runs may end, and all of it can be resumed", () => {
     const rules = makeRules(plan(band("a"), band("b"), step("c")))
     const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
-    assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, go("b"))))
+    assert.isTrue(Result.isFailure(runTransition.plans.apply(stopped, go("b"))))
     const retried: PlanRun.Event = { ...failed("b"), _tag: "StepRetried", attempt: 2 }
-    assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, retried)))
+    assert.isTrue(Result.isFailure(runTransition.plans.apply(stopped, retried)))
     const ended = finish(rules, stopped)
     assert.deepStrictEqual(ended.outcome, { _tag: "Interrupted", reason: "stop" })
     const again = after(rules, [resumed], ended)
-    assert.deepStrictEqual(planTransition.next(rules, again), { _tag: "RunSteps", steps: ["b"] })
+    assert.deepStrictEqual(runTransition.plans.next(again), { _tag: "RunSteps", steps: ["b"] })
   })
 
   it("PLAN-6 a state of another plan never runs on", () => {
     const rules = makeRules(plan(step("a"), step("b")))
-    const state = after(rules, [go("a"), done("a")])
-    const action = planTransition.next(makeRules(plan(step("a"))), state)
+    const change = { basis: makeRules(plan(step("a"))).basis, changes: [], cursor: "b" }
+    const state = after(rules, [go("a"), done("a"), { ...resumed, change }])
+    const action = runTransition.plans.next(state)
     assert(action._tag === "Finish" && action.outcome._tag === "Failed")
     assert.strictEqual(action.outcome.failure.type, "PlanChanged")
   })
@@ -287,25 +286,20 @@ describe("PLAN-6 resuming", () => {
 
 describe("PLAN-5 events that do not fit are refused with the reason", () => {
   const inner = makeRules(plan(step("x")))
-  const rules = makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
+  const rules = makeRules(plan(step("a", routes("c")), step("n"), step("c")))
   const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), routed("a"), go("n")]
-  const nested = (event: PlanRun.Event, step = "n"): EventOf<"NestedChanged"> => ({
-    _tag: "NestedChanged",
-    at,
-    step,
-    event
-  })
+  const nested = (event: PlanRun.Event): EventOf<"NestedChanged"> => ({ _tag: "NestedChanged", at, step: "n", event })
 
   for (const [what, events, message] of [
     [
       "the first fact again",
       [begin(rules)],
-      `PlanStarted at index 0 does not fit the run of the plan: expected no PlanStarted after the first event, found a run that has started. Apply each event once, in the order in which it happened, from one driver at a time.`
+      `PlanStarted at index 0 does not fit the run: expected no PlanStarted after the first event, found a run that has started. Apply each event once, in the order in which it happened, from one driver at a time.`
     ],
     ["a step out of turn", [go("c")], `expected one of the steps "a", found "c"`],
     ["a step that does not run", [go("a"), done("n")], `expected one of the steps "a", found "n"`],
     ["a step that started", [go("a"), go("a")], `at index 1`],
-    ["a step that started, in words", [go("a"), go("a")], `step "a": expected Waiting, found Running`],
+    ["a step that started, in words", [go("a"), go("a")], `expected Waiting of step "a", found Running`],
     [
       "a step instead of a route",
       [go("a"), done("a"), go("n")],
@@ -326,9 +320,8 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
     [
       "a decision about nothing",
       [go("a"), { _tag: "StepDecided", at, step: "a", callId: "a:1", digest: "d", approved: true }],
-      `step "a": expected Paused, found Running`
+      `expected Paused of step "a", found Running`
     ],
-    ["a plan where none is", [go("a"), nested(begin(inner, 1), "a")], `expected a plan in step "a"`],
     ["a nested plan that has not begun", [...toN, nested(go("x"))], `StepStarted at index 4 in the run inside n`],
     ["a nested plan at the wrong depth", [...toN, nested(begin(inner, 0))], `expected depth 1, found depth 0`],
     [
@@ -339,7 +332,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
     [
       "an agent's event before it began",
       [go("a"), { _tag: "AgentChanged", at, step: "a", event: { _tag: "RunInterrupted", at } }],
-      `RunInterrupted at index 1 in the run inside a does not fit the run of the plan: expected RunStarted first, found RunInterrupted`
+      `RunInterrupted at index 1 in the run inside a does not fit the run: expected RunStarted first, found RunInterrupted`
     ],
     [
       "an agent's event in a plan",
@@ -389,7 +382,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
 
   it("PLAN-8 what waits inside of a step changes by decisions alone until the step runs again", () => {
     const paused = [go("a"), agentStarts, { _tag: "StepPaused", at, step: "a" }] as const
-    assert.include(refused(rules, [...paused, stops]).message, `step "a": expected Running, found Paused`)
+    assert.include(refused(rules, [...paused, stops]).message, `expected Running of step "a", found Paused`)
   })
 
   it("PLAN-5 an outcome is the one that comes next, with all it holds", () => {
@@ -400,7 +393,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
 
   it("PLAN-5 a list of facts begins with PlanStarted", () => {
     for (const events of [[], [go("a")]]) {
-      const error = Result.getOrThrow(Result.flip(planTransition.fold(rules, events)))
+      const error = Result.getOrThrow(Result.flip(runTransition.plans.fold(events)))
       assert.include(error.message, "expected PlanStarted first")
     }
   })

@@ -17,17 +17,13 @@ const agent = (tokens: number) => Agent.make(`a${tokens}`, { instructions: `${to
 
 describe("usage", () => {
   testWith(model)("PLAN-7 S12 of nested plans, whatever their depth", function* () {
-    const innermost = yield* planOf(
-      { name: "innermost" },
-      Step.make("a", { target: agent(10) }),
-      Step.make("b", { target: agent(20) })
-    )
-    const inner = yield* planOf(
-      { name: "inner" },
-      Step.make("i", { target: innermost }),
-      Step.make("c", { target: agent(40) })
-    )
-    const bound = yield* planOf(Step.make("o", { target: inner }), Step.make("d", { target: agent(80) }))
+    const innermost = yield* planOf([Step.make("a", { target: agent(10) }), Step.make("b", { target: agent(20) })], {
+      name: "innermost"
+    })
+    const inner = yield* planOf([Step.make("i", { target: innermost }), Step.make("c", { target: agent(40) })], {
+      name: "inner"
+    })
+    const bound = yield* planOf([Step.make("o", { target: inner }), Step.make("d", { target: agent(80) })])
     const { state, usage } = completed(yield* Plan.run(bound, "x"))
     assert.deepStrictEqual(usage, { inputTokens: 150, outputTokens: 4 })
     assert.deepStrictEqual(
@@ -39,11 +35,11 @@ describe("usage", () => {
   testWith(model)("PLAN-7 S12.3 of a parallel group that failed counts, and once, also after a resume", function* () {
     const { fn } = log()
     let broken = true
-    const bound = yield* planOf(
+    const bound = yield* planOf([
       Step.make("p", { target: agent(10), parallel: true }),
       Step.make("q", { target: fn("q", () => (broken ? Effect.fail("no") : "yes")), parallel: true }),
       Step.make("r", { target: agent(5) })
-    )
+    ])
     const { state } = yield* Effect.flip(Plan.run(bound, "x"))
     assert(state !== undefined)
     assert.deepStrictEqual(state.usage, { inputTokens: 10, outputTokens: 1 })
@@ -54,8 +50,8 @@ describe("usage", () => {
 
   testWith(model)("PLAN-7 S12.2 of a loop that ends at its limit", function* () {
     const bound = yield* planOf(
-      { maxIterations: 3 },
-      Step.make("a", { target: agent(10), routes: [["a", { _tag: "Text", value: "10" }]] })
+      [Step.make("a", { target: agent(10), routes: [["a", { _tag: "Text", value: "10" }]] })],
+      { maxIterations: 3 }
     )
     const { state } = yield* Effect.flip(Plan.run(bound, "x"))
     assert.deepStrictEqual(state?.usage, { inputTokens: 30, outputTokens: 3 })

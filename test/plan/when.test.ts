@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Result, Schema } from "effect"
 import * as condition from "#src/plan/internal/condition.ts"
-import * as performStep from "#src/plan/internal/performStep.ts"
+import * as retryPolicy from "#src/run/internal/retryPolicy.ts"
 import { PatternEngine } from "#src/payload/internal/patterns.ts"
 import { Json } from "effect-emissary/payload"
 import { Plan, type PlanDefinition, Step, When } from "effect-emissary/plan"
@@ -18,10 +18,10 @@ const holds = (when: When.When, payload: Schema.Json, text = "", custom = (_: st
 const problemsOf = (when: When.When) => condition.analyze(when, engine).problems
 
 const planOf = (when: When.When) =>
-  Plan.make(
+  Plan.make("plan", [
     Step.make("one", { target: () => Effect.succeed("a"), routes: [["two", when]] }),
     Step.make("two", { target: () => Effect.succeed("b") })
-  )
+  ])
 
 const decode = (input: unknown) => Effect.exit(Json.decode(When.When)(input))
 
@@ -266,7 +266,7 @@ describe("PLAN-3 When", () => {
 describe("PLAN-1 RetryPolicy", () => {
   it("PLAN-1 the pauses are those of the documented table", () => {
     const pauses = (policy: PlanDefinition.RetryPolicy) =>
-      [1, 2, 3, 4].map((tries) => performStep.retryDelayMillis(policy, tries))
+      [1, 2, 3, 4].map((tries) => retryPolicy.delayMillis(policy, tries))
     const slower = { times: 3, delayMillis: 100, factor: 2 }
     assert.deepStrictEqual(pauses({ times: 2 }), [0, 0, undefined, undefined])
     assert.deepStrictEqual(pauses({ times: 3, delayMillis: 100 }), [100, 100, 100, undefined])
@@ -275,8 +275,8 @@ describe("PLAN-1 RetryPolicy", () => {
   })
 
   it("PLAN-1 no pause is endless, whatever the numbers", () => {
-    const late = (delayMillis: number) => performStep.retryDelayMillis({ times: 1e9, delayMillis, factor: 1e9 }, 1e6)
-    assert.strictEqual(late(1), performStep.maxDelayMillis)
+    const late = (delayMillis: number) => retryPolicy.delayMillis({ times: 1e9, delayMillis, factor: 1e9 }, 1e6)
+    assert.strictEqual(late(1), retryPolicy.maxDelayMillis)
     assert.strictEqual(late(0), 0)
   })
 })

@@ -6,13 +6,13 @@ import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from 
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import * as agentBlueprint from "#src/agent/internal/agentBlueprint.ts"
-import type * as driver from "#src/agent/internal/driver.ts"
 import * as engine from "#src/plan/internal/engine.ts"
-import type * as liveRun from "#src/run/internal/liveRun.ts"
+import * as liveRun from "#src/run/internal/liveRun.ts"
 import { call, Probe, rolesOf, toolkit, world } from "../agent/fixtures.ts"
 import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
+import type * as agentParts from "#src/agent/internal/agentParts.ts"
+import * as agentValue from "#src/agent/internal/agentValue.ts"
 
 const agent = Agent.make("clerk", { toolkit })
 
@@ -22,10 +22,10 @@ const open = Effect.fnUntraced(function* (
   input: string,
   options: Agent.Options = {},
   access: liveRun.Access = held,
-  spec: driver.Spec = { streaming: true }
+  spec: Partial<agentParts.RunSpec> = { streaming: true }
 ) {
   const services = yield* Effect.context<agentServices>()
-  return agentBlueprint.open(agentBlueprint.over(agent, services), { input, options }, spec, access)
+  return agentValue.open(agentValue.over(agent, services), { input, options, ...spec }, access)
 })
 
 type agentServices = Effect.Services<ReturnType<typeof agent.run>>
@@ -111,15 +111,20 @@ describe("HOUSE-2 the handle of a run", () => {
     const { gate, started } = yield* Probe
     const running = yield* Effect.forkChild(run.result)
     yield* Deferred.await(started)
-    assert.isTrue(yield* run.input(yield* Message.user("And in Rome?")))
+    const taken = yield* Effect.forkChild(run.input(yield* Message.user("And in Rome?")))
+    yield* Effect.yieldNow
+    assert.isUndefined(taken.pollUnsafe())
     yield* Deferred.succeed(gate, undefined)
     const { conversation } = yield* endsAs("Completed", Fiber.join(running))
+    assert.isTrue(yield* Fiber.join(taken))
     assert.strictEqual(rolesOf(conversation), "user assistant tool user assistant")
     assert.isFalse(yield* run.input(yield* Message.user("Still there?")))
   })
 
-  test("HOUSE-2 a message waits for the answer that a model writes", world([slow, { text: "Rome." }]), function* () {
+  const asks = { ...held1, text: written, chunkDelay: "1 second" } as const
+  test("HOUSE-2 a message waits for the answer that a model writes", world([asks, { text: "Rome." }]), function* () {
     const run = yield* open("Weather?")
+    yield* Deferred.succeed((yield* Probe).gate, undefined)
     const early = yield* Effect.forkChild(run.input(yield* Message.user("Please.")))
     yield* Effect.yieldNow
     const running = yield* Effect.forkChild(run.result)
@@ -133,11 +138,19 @@ describe("HOUSE-2 the handle of a run", () => {
     yield* TestClock.adjust("10 minutes")
     assert.isTrue(yield* Fiber.join(taken))
     const { conversation, text } = yield* endsAs("Completed", Fiber.join(running))
-    assert.strictEqual(rolesOf(conversation), "user user assistant user assistant")
+    assert.strictEqual(rolesOf(conversation), "user user assistant tool user assistant")
     assert.strictEqual(text, "Rome.")
   })
 
-  test("HOUSE-2 a message that a run did not take is refused at its end", world([slow]), function* () {
+  test("HOUSE-2 a message that a run did not take is refused at its end", world([slow, slow]), function* () {
+    const answered = yield* open("Count")
+    const answering = yield* Effect.forkChild(answered.result)
+    yield* TestClock.adjust("2 seconds")
+    const late = yield* Effect.forkChild(answered.input(yield* Message.user("Faster!")))
+    yield* TestClock.adjust("10 minutes")
+    yield* endsAs("Completed", Fiber.join(answering))
+    assert.isFalse(yield* Fiber.join(late))
+
     const run = yield* open("Count", { timeouts: { total: "4 seconds" } })
     const running = yield* Effect.forkChild(run.result)
     yield* TestClock.adjust("2 seconds")
@@ -189,10 +202,9 @@ describe("HOUSE-2 the handle of a run", () => {
     const script = ScriptedModel.layer(({ index, messages }) =>
       messages[0]?.text === "Write." ? inner(index) : index === 0 ? { toolCalls: asked } : { text: "Done." }
     )
-    const run = agentBlueprint.open(
-      agentBlueprint.over(editor, yield* Layer.build(Layer.merge(script, ToolRuntime.layerConcurrent()))),
-      { input: "Go", options: {} },
-      { streaming: true },
+    const run = agentValue.open(
+      agentValue.over(editor, yield* Layer.build(Layer.merge(script, ToolRuntime.layerConcurrent()))),
+      { input: "Go", options: {}, streaming: true },
       held
     )
     const running = yield* Effect.forkChild(run.result)
@@ -207,9 +219,65 @@ describe("HOUSE-2 the handle of a run", () => {
     assert.strictEqual(deltasOf(yield* Stream.runCollect(run.live)).join(""), "Done.")
   })
 
+  test("HOUSE-2 a log keeps the pieces of a text as one entry, except where a reader is between them", function* () {
+    interface Piece {
+      readonly text: string
+      readonly value: string
+    }
+    const log = new liveRun.LiveLog<string, Piece>((before, next) =>
+      before.text === next.text ? { ...next, value: before.value + next.value } : undefined
+    )
+    const takeAll = (found: Array<Piece>, { views }: { readonly views: ReadonlyArray<Piece> }) => {
+      found.push(...views)
+    }
+    const textOf = (pieces: ReadonlyArray<Piece>, name: string) =>
+      pieces.flatMap(({ text, value }) => (text === name ? [value] : [])).join("")
+    const fromMiddle: Array<Piece> = []
+    const write = Effect.fnUntraced(function* (from: number, until: number) {
+      for (let index = from; index < until; index += 1) {
+        log.show({ text: index % 2 === 0 ? "a" : "b", value: `${index} ` })
+        yield* Effect.yieldNow
+      }
+    })
+    const reader = (each: Effect.Effect<void>) => {
+      const all: Array<Piece> = []
+      const reading = Stream.runForEach(log.read(takeAll), (piece) => Effect.as(each, void all.push(piece)))
+      return Effect.map(Effect.forkChild(reading), (fiber) => ({ all, fiber }))
+    }
+    const eager = yield* reader(Effect.void)
+    const slow = yield* reader(Effect.yieldNow.pipe(Effect.repeat({ times: 40 })))
+    const leaver = yield* reader(Effect.never)
+    yield* write(0, 500)
+    const middle = yield* Effect.forkChild(
+      Stream.runForEach(log.read(takeAll), (piece) => Effect.sync(() => void fromMiddle.push(piece)))
+    )
+    yield* write(500, 1000)
+    // Two texts, and four readers
+    assert.isAtMost(log.size, 2 * 5)
+    yield* Fiber.interrupt(leaver.fiber)
+    log.add([{ text: "event", value: "!" }], "event")
+    yield* write(1000, 1100)
+    log.end()
+    for (const { fiber } of [eager, slow]) yield* Fiber.join(fiber)
+    yield* Fiber.join(middle)
+    assert.strictEqual(log.size, 2 + 1 + 2)
+    const numbers = Array.from({ length: 1100 }, (_, index) => index)
+    for (const all of [eager.all, slow.all, fromMiddle]) {
+      for (const [name, rest] of [
+        ["a", 0],
+        ["b", 1]
+      ] as const) {
+        const expected = numbers.filter((index) => index % 2 === rest).map((index) => `${index} `)
+        assert.strictEqual(textOf(all, name), expected.join(""))
+      }
+      assert.strictEqual(textOf(all, "event"), "!")
+    }
+    assert.isAbove(eager.all.length, 1000)
+  })
+
   test("HOUSE-2 a plan takes no message, and can be stopped in a step", function* () {
     const plan = yield* Plan.bind(
-      yield* Plan.make(Step.make("a", { target: () => Effect.as(Effect.sleep("1 hour"), 1) }))
+      yield* Plan.make("plan", [Step.make("a", { target: () => Effect.as(Effect.sleep("1 hour"), 1) })])
     )
     const run = engine.open(plan.live, { _tag: "Start", input: "go" }, {}, {}, held)
     const running = yield* Effect.forkChild(run.result)

@@ -45,9 +45,9 @@ const counted = <A, E, R>(work: Effect.Effect<A, E, R>) =>
 
 const model = ScriptedModel.layer(() => ({ text: "x" }))
 
-const world = Session.layer([Session.fromDefinitions(Agent.decode), Agent.make("host")]).pipe(
+const world = Session.layer([Agent.make("host")], { definitions: Agent.decode }).pipe(
   Layer.provideMerge(VersionedStore.layerMemory),
-  Layer.provide([Layer.provide(ModelRegistry.layerAmbient, model), model, ToolResolver.layerStubs()])
+  Layer.provide([Layer.provide(ModelRegistry.layerContext, model), model, ToolResolver.layerStubs()])
 )
 
 /** The letters of all that the store holds. */
@@ -65,13 +65,13 @@ const definitionOf = (size: number) =>
 const ofDigest = Effect.fnUntraced(function* (size: number) {
   const definition = yield* definitionOf(size)
   const digest = yield* Digest.sha256(definition)
-  yield* Session.ask("first", "hi", { definition })
-  return yield* counted(Session.ask("second", "hi", { definition: digest }))
+  yield* Session.turn("first", "hi", { definition })
+  return yield* counted(Session.turn("second", "hi", { definition: digest }))
 })
 
 const ofDefinition = Effect.fnUntraced(function* (size: number) {
   const definition = yield* definitionOf(size)
-  return yield* counted(Session.ask("first", "hi", { definition }))
+  return yield* counted(Session.turn("first", "hi", { definition }))
 })
 
 /** The work of a fork of a session with so many messages of this size. */
@@ -81,7 +81,7 @@ const forking = (messages: number) =>
     for (let index = 0; index < messages; index++) {
       conversation = yield* Conversation.addUser(conversation, "x".repeat(size / messages))
     }
-    yield* Session.ask("first", "hi", { agent: "host", conversation })
+    yield* Session.turn("first", "hi", { agent: "host", conversation })
     const sessions = yield* Session.Session
     const before = yield* storedSize
     const counts = yield* counted(sessions.fork("first", { to: "second" }))

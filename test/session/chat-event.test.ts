@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Logger, Result, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import { Agent, Run, Conversation, VersionedStore } from "effect-emissary"
 import { ChatEvent, Session } from "effect-emissary/session"
 import { Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -56,7 +56,7 @@ const failing: ScriptedModel.TurnFunction = () =>
     })
   )
 
-const sessions = Session.layer([cashier]).pipe(
+const sessions = Session.layer([cashier], { run: { retry: { times: 0 } } }).pipe(
   Layer.provide([
     VersionedStore.layerMemory,
     Billing.toLayer({ pay: ({ amount }) => Effect.succeed(`receipt ${amount}`) }),
@@ -67,8 +67,8 @@ const sessions = Session.layer([cashier]).pipe(
 /** All events of a session that paid twice, was thanked, and failed; and its conversation. */
 const played = Effect.gen(function* () {
   const service = yield* Session.Session
-  const asked = yield* Session.ask("a", "Please pay", { context: { tenant: hidden.context } })
-  assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+  const asked = yield* Session.turn("a", "Please pay", { context: { tenant: hidden.context } })
+  assert.strictEqual(asked.outcome, "AwaitingApproval")
   const { requests } = yield* t.stateOf(service, "a")
   assert.strictEqual(requests.length, 2)
   const given = { approved: true, decidedBy: hidden.person, reason: "checked" }
@@ -77,8 +77,8 @@ const played = Effect.gen(function* () {
     requests.map((request) => ({ ...request, ...given }))
   )
   yield* Session.await("a", decided)
-  yield* Session.ask("a", "Thank you")
-  assert.strictEqual(yield* t.reasonOf(Session.ask("a", "Still there?")), "TurnFailed")
+  yield* Session.turn("a", "Thank you")
+  assert.strictEqual(yield* t.reasonOf(Session.turn("a", "Still there?")), "TurnFailed")
   return { entries: yield* t.stored(service, "a"), history: yield* service.history("a"), requests }
 }).pipe(Effect.provide(sessions), Effect.provide(Logger.layer([])))
 
@@ -88,6 +88,12 @@ const projected = (entries: ReadonlyArray<Session.Entry>, options?: ChatEvent.Op
 const toJson = Schema.encodeEffect(Schema.fromJsonString(Schema.Array(ChatEvent.Entry)))
 
 const tagsOf = (entries: ReadonlyArray<ChatEvent.Entry>) => entries.map(({ event }) => event._tag)
+
+/** The path of an event, of its request where it has one. */
+const pathOf = (event: ChatEvent.ChatEvent): ReadonlyArray<string> => {
+  const { path = undefined } = event._tag === "Requested" ? event.request : "path" in event ? event : {}
+  return path === undefined ? [] : [path.join("/")]
+}
 
 describe("MEND-8 L12 events for a front end", () => {
   it.live("hold nothing that only the server may see", () =>
@@ -123,14 +129,15 @@ describe("MEND-8 L12 events for a front end", () => {
         "MessageTaken",
         "AnswerStarted",
         "Answered",
-        "ApprovalRequested",
+        "Requested",
         "ToolStarted",
-        "ApprovalRequested",
+        "Requested",
         "TurnFinished",
         "TurnStarted",
-        "ApprovalDecided",
-        "ApprovalDecided",
+        "Decided",
+        "Decided",
         "ToolStarted",
+        "ToolFinished",
         "ToolFinished",
         "ToolFinished",
         "AnswerStarted",
@@ -150,8 +157,8 @@ describe("MEND-8 L12 events for a front end", () => {
 
       const drawn = events.flatMap(({ event }): ReadonlyArray<unknown> => {
         if (event._tag === "MessageReceived") return [["user", event.content]]
-        if (event._tag === "Answered" && event.path === undefined) return [[event.id, event.content]]
-        return event._tag === "ToolFinished" ? [[event.callId, event.result]] : []
+        if (event._tag === "Answered" && event.path === undefined) return [[event.messageId, event.content]]
+        return event._tag === "ToolFinished" && event.path === undefined ? [[event.callId, event.result]] : []
       })
       const stored = Conversation.messages(history).flatMap((message): ReadonlyArray<unknown> => {
         if (message.role === "system") return []
@@ -160,14 +167,47 @@ describe("MEND-8 L12 events for a front end", () => {
       })
       assert.sameDeepMembers(drawn, stored)
 
-      const asked = events.flatMap(({ event }) =>
-        event._tag === "ApprovalRequested" ? [[event.callId, event.name, event.digest, event.path]] : []
-      )
-      const waited = requests.map(({ callId, digest, name, path }) => [callId, name, digest, path])
-      assert.sameDeepMembers(asked, waited)
+      const asked = events.flatMap(({ event }) => (event._tag === "Requested" ? [event.request] : []))
+      assert.sameDeepMembers(asked, [...requests])
       const finished = events.flatMap(({ event }) => (event._tag === "TurnFinished" ? (event.requests ?? []) : []))
       assert.deepStrictEqual(finished, requests)
+
+      // Of an agent that is hidden, the call that a person was asked for is shown to its end, and no other call
+      const inside = requests.flatMap(({ callId, path }) => (path === undefined ? [] : [[...path, callId]]))
+      const ends = events.flatMap(({ event }) =>
+        event._tag === "ToolFinished" && event.path !== undefined ? [event] : []
+      )
+      assert.isAbove(ends.length, 0)
+      assert.deepStrictEqual(
+        ends.map(({ callId, path = [] }) => [...path, callId]),
+        inside
+      )
+      assert.include(JSON.stringify(ends), "receipt")
     })
+  )
+
+  it.live(
+    "SCREEN-4 a run without a session shows the end of a call of a hidden agent that was approved, and of no other call",
+    () =>
+      Effect.gen(function* () {
+        const asked = yield* cashier.run("Please pay")
+        assert(asked.outcome === "AwaitingApproval")
+        const decisions = asked.requests.filter(Run.isApprovable).map(Run.approve)
+        const events = yield* Stream.runCollect(
+          ChatEvent.projectRun()(cashier.resumeStream(asked.state, { decisions }))
+        )
+        const ends = events.flatMap((event) => (event._tag === "ToolFinished" ? [event] : []))
+        assert.sameMembers(
+          ends.map(({ callId, path = [] }) => [...path, callId].join("/")),
+          ["p1", "e1/p2", "e1"]
+        )
+        assert.isTrue(ends.every(({ result }) => result?._tag === "Success"))
+      }).pipe(
+        Effect.provide([
+          Billing.toLayer({ pay: ({ amount }) => Effect.succeed(`receipt ${amount}`) }),
+          ScriptedModel.layer(script)
+        ])
+      )
   )
 
   it.live(
@@ -175,12 +215,12 @@ describe("MEND-8 L12 events for a front end", () => {
     () =>
       Effect.gen(function* () {
         const clerk = Agent.make("clerk", { instructions: hidden.instructions, toolkit: Billing })
-        const inner = yield* planOf({ name: "inner" }, Step.make("check", { target: () => Step.pause("Is it right?") }))
-        const plan = yield* planOf(
-          { name: "shop" },
-          Step.make("clerk", { target: clerk }),
-          Step.make("inner", { target: inner })
-        )
+        const inner = yield* planOf([Step.make("check", { target: () => Step.pause("Is it right?") })], {
+          name: "inner"
+        })
+        const plan = yield* planOf([Step.make("clerk", { target: clerk }), Step.make("inner", { target: inner })], {
+          name: "shop"
+        })
         const layer = Session.layer([plan]).pipe(
           Layer.provide([
             VersionedStore.layerMemory,
@@ -190,7 +230,7 @@ describe("MEND-8 L12 events for a front end", () => {
         )
         const entries = yield* Effect.gen(function* () {
           const service = yield* Session.Session
-          yield* Session.ask("a", "Please pay")
+          yield* Session.turn("a", "Please pay")
           for (const approved of [true, false]) {
             const { cursor, requests } = yield* t.stateOf(service, "a")
             yield* service.decide(
@@ -202,29 +242,43 @@ describe("MEND-8 L12 events for a front end", () => {
           return yield* t.stored(service, "a")
         }).pipe(Effect.provide(layer), Effect.provide(Logger.layer([])))
         const events = yield* projected(entries)
+        const steps = events.flatMap(({ event }) =>
+          event._tag === "PlanStep" ? [`${event.path.join("/")} ${event.status}`] : []
+        )
+        assert.deepStrictEqual(steps, [
+          "clerk running",
+          "clerk running",
+          "clerk finished",
+          "inner running",
+          "inner/check running",
+          "inner running",
+          "inner/check running",
+          "inner/check failed",
+          "inner failed"
+        ])
         const ofPlan = events.flatMap(({ event }) =>
-          "path" in event && event.path !== undefined ? [`${event._tag} ${event.path.join("/")}`] : []
+          event._tag === "PlanStep" ? [] : pathOf(event).map((path) => `${event._tag} ${path}`)
         )
         assert.deepStrictEqual(ofPlan, [
           "AnswerStarted clerk",
           "Answered clerk",
-          "ApprovalRequested clerk",
-          "ApprovalDecided clerk",
+          "Requested clerk",
+          "Decided clerk",
           "ToolStarted clerk",
           "ToolFinished clerk",
           "AnswerStarted clerk",
           "Answered clerk",
-          "ApprovalRequested inner",
-          "ApprovalDecided inner"
+          "Requested inner",
+          "Decided inner"
         ])
-        // each decision is about a request before it, and each request is one that the end of a turn lists
+        // each decision is about a request before it, and the end of a turn lists each request
         const keyOf = ({ callId, path = [] }: { readonly callId: string; readonly path?: ReadonlyArray<string> }) =>
           [...path, callId].join("/")
         const asked: Array<string> = []
         const listed: Array<string> = []
         for (const { event } of events) {
-          if (event._tag === "ApprovalRequested") asked.push(`${keyOf(event)} ${event.digest}`)
-          if (event._tag === "ApprovalDecided") {
+          if (event._tag === "Requested") asked.push(`${keyOf(event.request)} ${event.request.digest}`)
+          if (event._tag === "Decided") {
             assert.isTrue(asked.some((key) => key.startsWith(`${keyOf(event)} `)))
           }
           if (event._tag === "TurnFinished")
@@ -283,7 +337,7 @@ describe("MEND-8 L12 events for a front end", () => {
         ])
       )
       const service = yield* t.sessionsOf(layer)
-      yield* Effect.provideService(Session.ask("a", "Judge"), Session.Session, service)
+      yield* Effect.provideService(Session.turn("a", "Judge"), Session.Session, service)
       const events = yield* projected(yield* t.stored(service, "a"))
       const answers = events.flatMap(({ event }) => (event._tag === "Answered" ? event.content : []))
       assert.deepStrictEqual(answers, [])
@@ -342,4 +396,32 @@ describe("MEND-8 L12 events for a front end", () => {
       }
     })
   )
+
+  it("SCREEN-1 have what models write, as far as the options keep it in the answer, and no arguments of calls", () => {
+    const piece = { _tag: "AnswerDelta", turn: "m0", messageId: "m1", part: 1, offset: 2, delta: "ab" } as const
+    const call = { id: "c1", name: "final_answer" }
+    const pieces: ReadonlyArray<Session.Draft> = [
+      { ...piece, type: "text" },
+      { ...piece, type: "text", path: ["step"] },
+      { ...piece, type: "reasoning" },
+      { ...piece, type: "text", path: ["c1"], isSubAgent: true },
+      { ...piece, type: "tool-call", call },
+      { _tag: "AnswerWithdrawn", messageId: "m1" }
+    ]
+    const shown = (options?: ChatEvent.Options) =>
+      pieces.flatMap((event) =>
+        Result.match(ChatEvent.project(options)({ sequence: 3, cursor: "life.3/a", event }), {
+          onFailure: () => [],
+          onSuccess: (entry) => [entry]
+        })
+      )
+    const entry = (event: ChatEvent.ChatEvent) => ({ sequence: 3, cursor: "life.3/a", event })
+    const text = { ...piece, type: "text" } as const
+    const always = [entry(text), entry({ ...text, path: ["step"] })]
+    const end = entry({ _tag: "AnswerWithdrawn", messageId: "m1" })
+    assert.deepStrictEqual(shown(), [...always, end])
+    const reasoning = entry({ ...piece, type: "reasoning" })
+    assert.deepStrictEqual(shown({ reasoning: true }), [...always, reasoning, end])
+    assert.deepStrictEqual(shown({ subAgents: true }), [...always, entry({ ...text, path: ["c1"] }), end])
+  })
 })

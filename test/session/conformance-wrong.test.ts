@@ -4,6 +4,7 @@ import { Effect, Layer, Option, Ref, Result, Semaphore, Stream } from "effect"
 import { Conversation, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import type { Conformance } from "effect-emissary/testing"
+import * as t from "./sessions.ts"
 import * as suite from "./suite.ts"
 
 type Service = Session.Service
@@ -235,22 +236,24 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
   ],
   [
     "a reader always begins with the first event",
-    "a reader continues after any number",
+    "a reader continues after any event",
     /the events after 1: expected/,
     (right) => ({ events: (id) => right.events(id) })
   ],
   [
     "a reader gets the event that it names again",
-    "a reader continues after any number",
+    "a reader continues after any event",
     /the events after 1: expected/,
     (right) => ({
-      events: (id, { after = 0 } = {}) =>
-        right.events(id, { after: typeof after === "number" ? Math.max(0, after - 1) : after })
+      events: (id, { after = "" } = {}) => {
+        const sequence = Number(after.split(".").at(-1))
+        return right.events(id, { after: t.cursorAt(after, Math.max(0, sequence - 1)) })
+      }
     })
   ],
   [
     "numbers begin with 0",
-    "a reader continues after any number",
+    "a reader continues after any event",
     /sequence: expected/,
     changedEvents(Stream.map(({ sequence, ...entry }) => ({ ...entry, sequence: sequence - 1 })))
   ],
@@ -434,18 +437,18 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     changedState(({ failure: _, ...state }) => state)
   ],
   [
-    "a cursor is a number with another name",
+    "a cursor of a removed session is one of the next session",
     "a removed session is gone",
     /events after a cursor of the removed session: expected EventsUnknown/,
     (right) => ({
-      events: (id, options) =>
-        right.events(id, {
-          after: Number(
-            String(options?.after ?? 0)
-              .split(".")
-              .at(-1)
-          )
-        })
+      events: (id, { after } = {}) =>
+        Stream.unwrap(
+          Effect.map(right.state(id), (found) => {
+            const sequence = Number((after ?? "0").split(".").at(-1))
+            const { cursor } = Option.getOrThrow(found)
+            return right.events(id, { after: t.cursorAt(cursor, sequence) })
+          })
+        )
     })
   ],
   [

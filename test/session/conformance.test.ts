@@ -67,6 +67,8 @@ describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
             )
           )
           yield* Effect.all([runner, runner], { concurrency: 2 })
+          // A session that moves loses a call that waits for its gate
+          yield* Effect.provide(fleet.settled(2), fleet.postgres(place.url))
           return fleet.client(place.url)
         })
       )

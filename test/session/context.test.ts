@@ -46,7 +46,7 @@ const decideAll = Effect.fnUntraced(function* (sessions: Session.Service, id: st
 })
 
 const ask = (sessions: Session.Service, id: string, text: string, options: Session.SendOptions) =>
-  Effect.provideService(Session.ask(id, text, options), Session.Session, sessions)
+  Effect.provideService(Session.turn(id, text, options), Session.Session, sessions)
 
 /** A call of one user waits while another user sends a message. */
 const approvedMeanwhile = Effect.fnUntraced(function* (sessions: Session.Service, paid: ReadonlyArray<unknown>) {

@@ -33,7 +33,7 @@ const registry = ModelRegistry.layer({
   })
 })
 
-const hosted = [Session.fromDefinitions(Agent.decode)] as const
+const hosting = { definitions: Agent.decode }
 
 const good = { schema_version: 2, name: "poet", model: "demo/small" }
 
@@ -66,7 +66,7 @@ const hostile: ReadonlyArray<readonly [string, unknown, RegExp]> = [
   ],
   ["an option that the provider refuses", { ...good, model_options: { base_url: "http://x" } }, /does not accept/],
   ["no model", { schema_version: 2, name: "poet" }, /names no model/],
-  ["the name of a hosted agent", { ...good, name: "desk" }, /expected another name than those of the agents/],
+  ["the name of a hosted agent", { ...good, name: "desk" }, /expected a name that no agent of the layer has/],
   ["a forbidden key", JSON.parse('{"__proto__":{"a":1}}'), /__proto__/],
   [
     "200 levels",
@@ -77,7 +77,7 @@ const hostile: ReadonlyArray<readonly [string, unknown, RegExp]> = [
 
 const desk = Agent.make("desk", { model: "demo/small", instructions: "I help." })
 
-const inMemory = Session.layer(hosted).pipe(
+const inMemory = Session.layer([], hosting).pipe(
   Layer.provideMerge(VersionedStore.layerMemory),
   Layer.provide([registry, looking])
 )
@@ -86,7 +86,7 @@ const encode = (name: string, instructions: string, tools: ReadonlyArray<Tool.An
   Agent.encode(Agent.make(name, { model: "demo/small", instructions, toolkit: tools }))
 
 const text = (id: string, options?: Session.SendOptions) =>
-  Effect.map(Session.ask(id, "go", options), ({ text }) => text)
+  Effect.map(Session.turn(id, "go", options), ({ text }) => text)
 
 describe("KEEP-8 an agent that is data", () => {
   test("is made by the host for each turn, and stored once", inMemory, function* () {
@@ -110,8 +110,8 @@ describe("KEEP-8 an agent that is data", () => {
     const edited = yield* encode("poet", "I write.", [Look])
     assert.strictEqual(yield* text("a", { definition: edited }), "I write. blue")
     const other = yield* encode("critic", "I judge.")
-    assert.strictEqual(yield* t.reasonOf(Session.ask("a", "go", { definition: other })), "AgentDiffers")
-    assert.strictEqual(yield* t.reasonOf(Session.ask("b", "go", { definition: other, agent: "poet" })), "AgentDiffers")
+    assert.strictEqual(yield* t.reasonOf(Session.turn("a", "go", { definition: other })), "AgentDiffers")
+    assert.strictEqual(yield* t.reasonOf(Session.turn("b", "go", { definition: other, agent: "poet" })), "AgentDiffers")
   })
 
   test("is part of its message", inMemory, function* () {
@@ -145,7 +145,7 @@ describe("KEEP-8 an agent that is data", () => {
 
   test("is refused by a layer that hosts none", t.over(t.echo), function* () {
     const definition = yield* encode("poet", "I write.")
-    const error = yield* Effect.flip(Session.ask("a", "go", { definition }))
+    const error = yield* Effect.flip(Session.turn("a", "go", { definition }))
     assert.match(error.message, /the layer takes no definitions/)
   })
 
@@ -153,7 +153,7 @@ describe("KEEP-8 an agent that is data", () => {
     const filename = join(makeDirectory(), "store.sqlite")
     const definition = yield* encode("poet", "I write.", [Look])
     const process = (tools: typeof looking) =>
-      Session.layer(hosted).pipe(Layer.provide([SqliteClient.layerStore({ filename }), registry, tools]))
+      Session.layer([], hosting).pipe(Layer.provide([SqliteClient.layerStore({ filename }), registry, tools]))
     assert.strictEqual(yield* Effect.provide(text("a", { definition }), process(looking)), "I write. blue")
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
@@ -191,20 +191,20 @@ describe("KEEP-8 an agent that is data", () => {
     const { value, version } = Option.getOrThrow(yield* store.get(key))
     const edited = JSON.parse(JSON.stringify(value).replace("I write.", "I spy."))
     yield* store.compareAndSet(key, Option.some(version), edited)
-    assert.strictEqual(yield* t.reasonOf(Session.ask("b", "go", { definition: digest })), "Damaged")
-    const error = yield* Effect.flip(Session.ask("a", "go"))
+    assert.strictEqual(yield* t.reasonOf(Session.turn("b", "go", { definition: digest })), "Damaged")
+    const error = yield* Effect.flip(Session.turn("a", "go"))
     assert(error.reason._tag === "TurnFailed")
     assert.strictEqual(error.reason.failure.reason, "Damaged")
   })
 
   test.live("runs on a fleet", Layer.empty, function* () {
     const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
-    const fleet = ClusterSession.layer(hosted).pipe(Layer.provide([runner, registry, looking]))
+    const fleet = ClusterSession.layer([], hosting).pipe(Layer.provide([runner, registry, looking]))
     yield* Effect.gen(function* () {
       const definition = yield* encode("poet", "I write.", [Look])
       assert.strictEqual(yield* text("a", { definition }), "I write. blue")
       assert.strictEqual(yield* text("b", { definition: yield* Digest.sha256(definition) }), "I write. blue")
-      assert.strictEqual(yield* t.reasonOf(Session.ask("c", "go", { definition: {} })), "DefinitionInvalid")
+      assert.strictEqual(yield* t.reasonOf(Session.turn("c", "go", { definition: {} })), "DefinitionInvalid")
     }).pipe(Effect.provide(fleet))
   })
 
@@ -214,7 +214,7 @@ describe("KEEP-8 an agent that is data", () => {
     {
       name: "in process",
       over: (more: Layer.Layer<never, PayloadError.PayloadError>) =>
-        Session.layer([desk, ...hosted]).pipe(
+        Session.layer([desk], hosting).pipe(
           Layer.provideMerge(VersionedStore.layerMemory),
           Layer.provide([services, more])
         )
@@ -222,7 +222,7 @@ describe("KEEP-8 an agent that is data", () => {
     {
       name: "on a fleet",
       over: (more: Layer.Layer<never, PayloadError.PayloadError>) =>
-        ClusterSession.layer([desk, ...hosted]).pipe(Layer.provideMerge(runner), Layer.provide([services, more]))
+        ClusterSession.layer([desk], hosting).pipe(Layer.provideMerge(runner), Layer.provide([services, more]))
     }
   ]
   for (const { name, over } of places) {
@@ -273,14 +273,13 @@ describe("KEEP-8 an agent that is data", () => {
 
   test("RIGHT-15 is refused by a session of an agent that the layer hosted", function* () {
     const store = yield* t.store
-    const over = (
-      agents: readonly [Session.Hosted<Agent.BindServices>, ...Array<Session.Hosted<Agent.BindServices>>]
-    ) => t.sessionsOf(Session.layer(agents).pipe(Layer.provide([store, services])))
-    const before = yield* over([desk, ...hosted])
+    const over = (agents: ReadonlyArray<Session.Hosted<Agent.BindServices>>) =>
+      t.sessionsOf(Session.layer(agents, hosting).pipe(Layer.provide([store, services])))
+    const before = yield* over([desk])
     yield* before.send("a", "go", { agent: "desk" })
     yield* t.turns(before, "a", 1)
-    const after = yield* over(hosted)
+    const after = yield* over([])
     const error = yield* Effect.flip(after.send("a", "go", { definition: { ...good, name: "desk" } }))
-    assert.match(error.message, /the session is one of an agent of the layer/)
+    assert.match(error.message, /an agent of the layer has the session/)
   })
 })

@@ -1,7 +1,7 @@
 /** KEEP-8: edits of messages, and what readers, models and later turns see of them. */
 import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Layer, Result, Stream } from "effect"
-import { Agent, Conversation, Message, Run, VersionedStore } from "effect-emissary"
+import { Agent, ContextWindow, Conversation, Message, Run, VersionedStore } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ChatEvent, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -10,7 +10,7 @@ import * as t from "./sessions.ts"
 
 const say = Effect.fnUntraced(function* (sessions: Session.Service, id: string, ...texts: ReadonlyArray<string>) {
   for (const text of texts) {
-    yield* Effect.provideService(Session.ask(id, text, { messageId: text }), Session.Session, sessions)
+    yield* Effect.provideService(Session.turn(id, text, { messageId: text }), Session.Session, sessions)
   }
 })
 
@@ -43,9 +43,9 @@ describe("KEEP-8 edits", () => {
     assert.deepStrictEqual(texts, shown.map(Message.text))
   })
 
-  test("KEEP-8 a message that the budget left out of the prompt can be edited", function* () {
+  test("KEEP-8 a message that the context window left out of the prompt can be edited", function* () {
     const agent = Agent.make("support", {
-      budget: Agent.truncate({ threshold: 60 })
+      contextWindow: ContextWindow.truncate({ above: 60 })
     })
     const asked: Array<number> = []
     const model = ScriptedModel.layer((request) => {
@@ -91,12 +91,11 @@ describe("KEEP-8 edits", () => {
   })
 
   test.live("KEEP-8 a plan that waits begins again with the edited message", function* () {
-    const plan = yield* Plan.make(
-      { name: "plan" },
+    const plan = yield* Plan.make("plan", [
       Step.make("ask", {
         target: ({ decision, task }) => (decision === undefined ? Step.pause(task) : Effect.succeed(`${task}?`))
       })
-    )
+    ])
     const bound = yield* Plan.bind(plan)
     const sessions = yield* t.sessionsOf(Session.layer([bound]).pipe(Layer.provide(VersionedStore.layerMemory)))
     yield* say(sessions, "a", "one")
@@ -104,10 +103,7 @@ describe("KEEP-8 edits", () => {
     yield* edit(sessions, "a", { messageId: "one", input: "two" })
     const { requests } = yield* t.stateOf(sessions, "a")
     assert.strictEqual(requests.length, 1)
-    yield* sessions.decide(
-      "a",
-      requests.map((request) => ({ ...request, approved: true }))
-    )
+    yield* sessions.decide("a", requests.filter(Run.isApprovable).map(Run.approve))
     yield* t.until(sessions, "a", "idle")
     const texts = Conversation.messages(yield* sessions.history("a")).map(Message.text)
     assert.deepStrictEqual(texts, ["two", "two?"])

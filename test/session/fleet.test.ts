@@ -55,16 +55,6 @@ const readAll = Effect.fnUntraced(function* (id: string) {
   return entries
 })
 
-/** Waits until all runners have their part of the shards, after which sessions stay where they are. */
-const settled = (runners: number) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const owners = yield* sql`SELECT pid, COUNT(*) AS shards FROM pg_locks WHERE locktype = 'advisory' AND granted
-      AND classid <> 0 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) GROUP BY pid`
-    const shards = owners.reduce((sum, { shards }) => sum + Number(shards), 0)
-    return owners.length === runners && shards === layers.shards
-  }).pipe(Effect.delay("100 millis"), Effect.repeat({ until: (isSettled) => isSettled }))
-
 /** Waits until the database has freed the locks of all processes but one. */
 const lockFreed = (url: string) =>
   Effect.gen(function* () {
@@ -152,7 +142,9 @@ describe.each(databases)("MEND-7 a process with Session.layer on $name", (databa
 
       const after = Context.get(yield* Layer.build(Layer.fresh(layers.next(fleet.opened))), Session.Session)
       const entries = yield* after.events("chat").pipe(Stream.takeUntil(layers.isEnd), Stream.runCollect)
-      assert.includeMembers(tags(entries), ["RunResumed", "ToolFinished"])
+      // The interruption that finds the session free may stop the turn that was left
+      assert.includeMembers(tags(entries), ["ToolFinished"])
+      assert(tags(entries).some((tag) => tag === "RunResumed" || tag === "RunInterrupted"))
       assert.strictEqual(fleet.ledger().length, 1)
     }).pipe(Effect.scoped)
   )
@@ -169,7 +161,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
       yield* first.printed(1)
       yield* second.printed(1)
       yield* Effect.gen(function* () {
-        yield* settled(2)
+        yield* layers.settled(2)
         const sessions = yield* Session.Session
         const reader = yield* Effect.forkChild(readAll("chat"))
         yield* sessions.send("chat", "stamp it")
@@ -193,13 +185,13 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
         // not started again
         assert.deepStrictEqual(fleet.ledger(), [`${holder.pid} begins stamp it`])
 
-        const asked = yield* Session.ask("other", "pay")
-        assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+        const asked = yield* Session.turn("other", "pay")
+        assert.strictEqual(asked.outcome, "AwaitingApproval")
         const [request] = Option.getOrThrow(yield* sessions.state("other")).requests
         assert(request !== undefined)
         yield* sessions.decide("other", [{ ...request, approved: true }])
         const answered = yield* sessions
-          .events("other", { after: asked.sequence })
+          .events("other", { after: asked.cursor })
           .pipe(Stream.takeUntil(layers.isEnd), Stream.runCollect)
         assert.include(tags(answered), "ToolFinished")
 
@@ -211,7 +203,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
         yield* Effect.repeat(Effect.delay(isAnswered, "50 millis"), { until: (answered) => answered })
         yield* clusterTables.prune("effect-emissary/Session/session", DateTime.add(yield* DateTime.now, { minutes: 1 }))
         assert.deepStrictEqual(yield* sql`SELECT id FROM cluster_messages UNION SELECT id FROM cluster_replies`, [])
-        assert.strictEqual((yield* Session.ask("other", "hello")).text, "done hello")
+        assert.strictEqual((yield* Session.turn("other", "hello")).text, "done hello")
       }).pipe(Effect.provide(layers.client(fleet.url)))
     }).pipe(Effect.scoped)
   )
@@ -222,7 +214,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
       const first = yield* fleet.start()
       yield* first.printed(1)
       yield* Effect.gen(function* () {
-        yield* settled(1)
+        yield* layers.settled(1)
         const sessions = yield* Session.Session
         const reader = yield* Effect.forkChild(readAll("chat"))
         yield* sessions.send("chat", "stamp it until SIGTERM")
@@ -248,7 +240,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
       yield* first.printed(1)
       yield* second.printed(1)
       yield* Effect.gen(function* () {
-        yield* settled(2)
+        yield* layers.settled(2)
         const sessions = yield* Session.Session
         const reader = yield* Effect.forkChild(readAll("chat"))
         yield* sessions.send("chat", "stamp it")
@@ -256,7 +248,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
         const holder = fleet.ledger()[0]?.startsWith(`${first.pid} `) === true ? first : second
         process.kill(holder.pid, "SIGSTOP")
         const asking = yield* Effect.forkChild(
-          Effect.all([sessions.state("chat"), Session.ask("chat", "meanwhile")], { concurrency: 2 })
+          Effect.all([sessions.state("chat"), Session.turn("chat", "meanwhile")], { concurrency: 2 })
         )
         const entries = yield* Fiber.join(reader)
         const [state, answer] = yield* Fiber.join(asking)
@@ -265,7 +257,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
         process.kill(holder.pid, "SIGCONT")
         yield* processes.until(() => fleet.ledger().length > 1)
         yield* Effect.sleep("3 seconds")
-        assert.strictEqual((yield* Session.ask("chat", "hello")).text, "done hello")
+        assert.strictEqual((yield* Session.turn("chat", "hello")).text, "done hello")
         const all = yield* sessions.events("chat").pipe(Stream.take(answer.sequence + 6), Stream.runCollect)
         assert.deepStrictEqual(all.slice(0, entries.length), entries)
         assert.deepStrictEqual(tags(all.slice(answer.sequence)), [

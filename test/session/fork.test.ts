@@ -1,7 +1,7 @@
 /** KEEP-8: forks of long sessions, of forks, and of plans. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Option, Result, Stream } from "effect"
-import { Conversation, Message, VersionedStore } from "effect-emissary"
+import { Conversation, Message, Run, VersionedStore } from "effect-emissary"
 import { SqliteRunner } from "effect-emissary/node"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
@@ -11,7 +11,7 @@ import * as t from "./sessions.ts"
 
 const say = Effect.fnUntraced(function* (sessions: Session.Service, id: string, count: number) {
   for (let n = 1; n <= count; n++) {
-    yield* Effect.provideService(Session.ask(id, `${n}`), Session.Session, sessions)
+    yield* Effect.provideService(Session.turn(id, `${n}`), Session.Session, sessions)
   }
 })
 
@@ -34,7 +34,8 @@ describe("KEEP-8 forks", () => {
     yield* sessions.fork("a", { to: "b", at: cursor })
     assert.deepStrictEqual(yield* textsOf(sessions, "b"), ["1", "re: 1"])
     yield* say(sessions, "b", long)
-    yield* sessions.fork("b", { to: "c", at: 1 })
+    const { cursor: newest } = yield* t.stateOf(sessions, "b")
+    yield* sessions.fork("b", { to: "c", at: t.cursorAt(newest, 1) })
     assert.deepStrictEqual(yield* textsOf(sessions, "c"), ["1", "re: 1"])
     yield* sessions.fork("b", { to: "d" })
     assert.strictEqual((yield* textsOf(sessions, "d")).length, 2 * long + 2)
@@ -44,7 +45,8 @@ describe("KEEP-8 forks", () => {
     const sessions = yield* t.sessionsOf(t.over(t.echo, { keepEvents: 1 }))
     // Until the second snapshot, which deletes the events before the first one
     yield* say(sessions, "a", 2 * long)
-    const refused = yield* Effect.flip(sessions.fork("a", { to: "b", at: 3 }))
+    const { cursor } = yield* t.stateOf(sessions, "a")
+    const refused = yield* Effect.flip(sessions.fork("a", { to: "b", at: t.cursorAt(cursor, 3) }))
     assert.deepStrictEqual([refused.id, refused.reason._tag], ["a", "EventsPruned"])
     assert.isTrue((yield* sessions.state("b"))._tag === "None")
     yield* sessions.fork("a", { to: "b" })
@@ -54,28 +56,29 @@ describe("KEEP-8 forks", () => {
   test("RIGHT-15 a place whose events are kept can be forked, and one before them cannot", function* () {
     const sessions = yield* t.sessionsOf(t.over(t.echo, { keepEvents: 100 }))
     yield* say(sessions, "a", 3 * long)
-    const pruned = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: 0 })))
+    const pruned = yield* Effect.flip(Stream.runDrain(sessions.events("a")))
     assert(pruned.reason._tag === "EventsPruned")
-    const { first } = pruned.reason
+    const { after, first } = pruned.reason
     assert.isAbove(first, 2)
-    const { sequence } = yield* t.stateOf(sessions, "a")
+    const { cursor, sequence } = yield* t.stateOf(sessions, "a")
     for (const at of [first, Math.floor((first + sequence) / 2), sequence - 1]) {
-      yield* sessions.fork("a", { to: `at ${at}`, at })
+      yield* sessions.fork("a", { to: `at ${at}`, at: t.cursorAt(cursor, at) })
       assert.isAbove((yield* textsOf(sessions, `at ${at}`)).length, 0)
     }
-    const refused = yield* Effect.flip(sessions.fork("a", { to: "gone", at: first - 2 }))
-    assert.deepStrictEqual(refused.reason, { _tag: "EventsPruned", first })
+    const refused = yield* Effect.flip(sessions.fork("a", { to: "gone", at: t.cursorAt(cursor, first - 2) }))
+    assert.deepStrictEqual(refused.reason, { _tag: "EventsPruned", first, after })
   })
 
   test("RIGHT-15 the same fork again is the same call, until the fork continues; the advice of Exists fits", function* () {
     const sessions = yield* t.sessionsOf(t.over(t.echo))
     yield* say(sessions, "a", 2)
-    for (const at of [undefined, 3]) {
+    const { cursor } = yield* t.stateOf(sessions, "a")
+    for (const at of [undefined, t.cursorAt(cursor, 3)]) {
       const to = `to ${at}`
       yield* sessions.fork("a", { to, at })
       yield* sessions.fork("a", { to, at })
       assert.strictEqual((yield* t.stateOf(sessions, to)).sequence, 1)
-      const other = yield* Effect.flip(sessions.fork("a", { to, at: 4 }))
+      const other = yield* Effect.flip(sessions.fork("a", { to, at: t.cursorAt(cursor, 4) }))
       assert.strictEqual(other.reason._tag, "Exists")
       assert.include(other.message, "Fork to another id")
       assert.notInclude(other.message, "ifExists")
@@ -107,13 +110,12 @@ describe("KEEP-8 forks", () => {
     "KEEP-8 RIGHT-24 a plan that waits asks again in the fork, and finished steps do not run again",
     function* () {
       const ran: Array<string> = []
-      const plan = yield* Plan.make(
-        { name: "plan" },
+      const plan = yield* Plan.make("plan", [
         Step.make("draft", { target: ({ task }) => Effect.sync(() => (ran.push("draft"), `${task}!`)) }),
         Step.make("ask", {
           target: ({ decision, task }) => (decision === undefined ? Step.pause(task) : Effect.succeed(`${task}?`))
         })
-      )
+      ])
       const bound = yield* Plan.bind(plan)
       const sessions = yield* t.sessionsOf(Session.layer([bound]).pipe(Layer.provide(VersionedStore.layerMemory)))
       yield* sessions.send("a", "one")
@@ -123,10 +125,7 @@ describe("KEEP-8 forks", () => {
         if (id === "b") yield* sessions.resume(id)
         yield* t.until(sessions, id, "waiting")
         const { requests } = yield* t.stateOf(sessions, id)
-        yield* sessions.decide(
-          id,
-          requests.map((request) => ({ ...request, approved: true }))
-        )
+        yield* sessions.decide(id, requests.filter(Run.isApprovable).map(Run.approve))
         yield* t.until(sessions, id, "idle")
         const texts = Conversation.messages(yield* sessions.history(id)).map(Message.text)
         assert.deepStrictEqual(texts, ["one", "one!?"])
@@ -146,15 +145,17 @@ const job = Effect.gen(function* () {
       writes: name
     })
   const plan = yield* planOf(
-    { name: "plan" },
-    noted("a"),
-    noted("b"),
-    Step.make("ask", {
-      target: ({ decision, task }) => (decision === undefined ? Step.pause(task) : Effect.succeed(`${task} asked`))
-    }),
-    Step.make("last", {
-      target: ({ task }) => (broken.is ? Effect.fail("down") : Effect.sync(() => (ran.push("last"), `${task} last`)))
-    })
+    [
+      noted("a"),
+      noted("b"),
+      Step.make("ask", {
+        target: ({ decision, task }) => (decision === undefined ? Step.pause(task) : Effect.succeed(`${task} asked`))
+      }),
+      Step.make("last", {
+        target: ({ task }) => (broken.is ? Effect.fail("down") : Effect.sync(() => (ran.push("last"), `${task} last`)))
+      })
+    ],
+    { name: "plan" }
   )
   return { broken, plan, ran }
 })
@@ -199,10 +200,7 @@ describe("RIGHT-15 a forked job", () => {
           assert.strictEqual((yield* run(id, "go")).outcome, "AwaitingApproval")
           assert.deepStrictEqual(yield* progress(id), [["a", "b"], "ask", "Paused"])
           const { requests } = yield* t.stateOf(sessions, id)
-          yield* sessions.decide(
-            id,
-            requests.map((request) => ({ ...request, approved: true }))
-          )
+          yield* sessions.decide(id, requests.filter(Run.isApprovable).map(Run.approve))
           assert.strictEqual(yield* t.reasonOf(Session.result(plan, id)), "TurnFailed")
           assert.deepStrictEqual(yield* progress(id), [["a", "b", "ask"], "last", "Failed"])
           broken.is = false
@@ -231,22 +229,19 @@ describe("RIGHT-15 a forked job", () => {
       yield* t.until(sessions, "source", "waiting")
       yield* sessions.fork("source", { to: "fork" })
       const again = { messageId: "m", ifExists: "resume" } as const
-      const asked = yield* Session.ask("fork", "go", again)
-      assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+      const asked = yield* Session.turn("fork", "go", again)
+      assert.strictEqual(asked.outcome, "AwaitingApproval")
       const { requests } = yield* t.stateOf(sessions, "fork")
-      yield* sessions.decide(
-        "fork",
-        requests.map((request) => ({ ...request, approved: true }))
-      )
-      const done = yield* Session.ask("fork", "go", again)
-      assert.deepStrictEqual([done.outcome._tag, done.text], ["Completed", "go a b asked last"])
+      yield* sessions.decide("fork", requests.filter(Run.isApprovable).map(Run.approve))
+      const done = yield* Session.turn("fork", "go", again)
+      assert.deepStrictEqual([done.outcome, done.text], ["Completed", "go a b asked last"])
       yield* sessions.fork("fork", { to: "done" })
-      assert.strictEqual((yield* Session.ask("done", "go", again)).text, "go a b asked last")
+      assert.strictEqual((yield* Session.turn("done", "go", again)).text, "go a b asked last")
       const receipt = yield* sessions.send("done", "go", again)
       assert.deepStrictEqual(yield* Stream.runCollect(Session.turnEvents("done", receipt)), [])
       yield* sessions.fork("source", { to: "running" })
       const running = yield* sessions.send("running", "go", again)
-      assert.strictEqual((yield* Session.await("running", running)).outcome._tag, "AwaitingApproval")
+      assert.strictEqual((yield* Session.await("running", running)).outcome, "AwaitingApproval")
     }).pipe(Effect.provide(Session.layer([plan]).pipe(Layer.provide(VersionedStore.layerMemory))))
   })
 
@@ -255,7 +250,8 @@ describe("RIGHT-15 a forked job", () => {
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
       yield* Session.run(plan, { id: "source", input: "go" })
-      yield* sessions.fork("source", { to: "fork", at: 1 })
+      const { cursor } = yield* t.stateOf(sessions, "source")
+      yield* sessions.fork("source", { to: "fork", at: t.cursorAt(cursor, 1) })
       assert.isTrue(Option.isNone(yield* Session.progress(plan, "fork")))
       const result = yield* Session.run(plan, { id: "fork", input: "other", ifExists: "resume" })
       assert.strictEqual(result.outcome, "AwaitingApproval")

@@ -19,7 +19,7 @@ const users = (sessions: Session.Service, id = "a") =>
 
 const ask = (sessions: Session.Service, text: string, options?: Session.SendOptions) =>
   Effect.provideService(
-    Effect.map(Session.ask("a", text, { messageId: text, ...options }), (answer) => answer.text),
+    Effect.map(Session.turn("a", text, { messageId: text, ...options }), (answer) => answer.text),
     Session.Session,
     sessions
   )
@@ -146,7 +146,7 @@ describe("RIGHT-11 L11 a message that cannot begin", () => {
       )
       const over = (tools: typeof all) =>
         t.sessionsOf(
-          Session.layer([Session.fromDefinitions(Agent.decode)]).pipe(
+          Session.layer([], { definitions: Agent.decode }).pipe(
             Layer.provide([
               store,
               ModelRegistry.layer({ demo: provider(({ messages }) => ({ text: `${messages[0]?.text}` })) }),

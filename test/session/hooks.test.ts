@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, type Run } from "effect-emissary"
+import { Agent, Run } from "effect-emissary"
 import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -30,14 +30,11 @@ const below = Layer.mergeAll(
 )
 
 const ask = (sessions: Session.Service, id: string, text: string) =>
-  Effect.provideService(Session.ask(id, text), Session.Session, sessions)
+  Effect.provideService(Session.turn(id, text), Session.Session, sessions)
 
 const approve = Effect.fnUntraced(function* (sessions: Session.Service, id: string) {
   const { requests } = yield* t.stateOf(sessions, id)
-  yield* sessions.decide(
-    id,
-    requests.map((request) => ({ ...request, approved: true }))
-  )
+  yield* sessions.decide(id, requests.filter(Run.isApprovable).map(Run.approve))
   yield* t.until(sessions, id, "idle")
 })
 
@@ -57,7 +54,7 @@ const onFleet = (run: NonNullable<Session.Options["run"]>) => {
 /** A hook that keeps what it receives. */
 const collector = () => {
   const heard: Array<readonly [id: string, tag: string]> = []
-  const onEvent = ({ event }: Agent.Entry, id: string) => Effect.sync(() => void heard.push([id, event._tag]))
+  const onEvent = ({ event }: Agent.RecordedEvent, id: string) => Effect.sync(() => void heard.push([id, event._tag]))
   return { heard, onEvent }
 }
 
@@ -77,13 +74,13 @@ const endsOf = (sessions: Session.Service, id: string) =>
 
 /** A turn that is stopped at the result of its tool, and the one after it. */
 const stopped = Effect.fnUntraced(function* (sessions: Session.Service) {
-  assert.strictEqual((yield* ask(sessions, "a", "look")).outcome?._tag, "Interrupted")
+  assert.strictEqual((yield* ask(sessions, "a", "look")).outcome, "Interrupted")
   assert.deepStrictEqual(yield* endsOf(sessions, "a"), [{ _tag: "Interrupted", reason: "seen enough" }])
   assert.include(yield* t.tags(sessions, "a"), "ToolFinished")
   assert.strictEqual((yield* ask(sessions, "a", "hello")).text, "re: hello")
 })
 
-/** A turn that waits, and one that continues it. */
+/** A turn that waits, and a turn that continues it. */
 const continued = Effect.fnUntraced(function* (
   sessions: Session.Service,
   heard: ReadonlyArray<readonly [id: string, tag: string]>
@@ -113,7 +110,7 @@ describe("KEEP-8 the hooks of a layer", () => {
     const others = yield* Deferred.make<Session.Service>()
     const missing: Array<string> = []
     let heard = 0
-    const onEvent = Effect.fnUntraced(function* ({ event }: Agent.Entry, id: string) {
+    const onEvent = Effect.fnUntraced(function* ({ event }: Agent.RecordedEvent, id: string) {
       heard += 1
       const stored = yield* Effect.orDie(runTags(yield* Deferred.await(others), id))
       if (stored[heard - 1]?.[1] !== event._tag) missing.push(event._tag)
@@ -190,11 +187,11 @@ describe("KEEP-8 the hooks of a layer", () => {
 
   test.live("RIGHT-15 an edit is heard, in its place among the events", function* () {
     const heard: Array<string> = []
-    const onEvent = ({ event, sequence }: Agent.Entry, id: string) =>
+    const onEvent = ({ event, sequence }: Agent.RecordedEvent, id: string) =>
       Effect.sync(() => void heard.push(`${id} ${sequence} ${event._tag}`))
     const sessions = yield* t.sessionsOf(t.over(t.echo, { run: { onEvent } }))
     const ask = (text: string) =>
-      Effect.provideService(Session.ask("a", text, { messageId: text }), Session.Session, sessions)
+      Effect.provideService(Session.turn("a", text, { messageId: text }), Session.Session, sessions)
     yield* ask("one")
     const { cursor } = yield* sessions.edit("a", { messageId: "one", input: "two" })
     yield* Effect.provideService(Session.await("a", { cursor }), Session.Session, sessions)

@@ -7,8 +7,8 @@ import { Agent, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
-import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
-import * as sessionService from "#src/session/internal/sessionService.ts"
+import * as fleet from "#src/session/internal/fleet.ts"
+import * as service from "#src/session/internal/service.ts"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
 
@@ -61,9 +61,13 @@ const calls = (sessions: Session.Service): Readonly<Record<string, () => Effect.
     "fork at {}": of("fork", "u", { to: "v", at: {} }),
     "events after null": () => first("u", { after: null }),
     "events after {}": () => first("u", { after: { toString: 1 } }),
+    "events after 3": () => first("u", { after: 3 }),
     "events id null": () => first(null),
     "decide callId {}": of("decide", "u", [{ callId: { toString: 1 }, digest: "d", approved: true }]),
     "decide null": of("decide", "u", null),
+    // A message has no half of a character: under another id than its own it would be answered again and again
+    "send messageId half a character": of("send", "n", "x", { messageId: "a\ud800" }),
+    "edit newMessageId half a character": of("edit", "u", { messageId: "m", newMessageId: "\ud800" }),
     "list limit '5'": of("list", { limit: "5" }),
     "list metadata null": of("list", { metadata: null }),
     "list prefix {}": of("list", { prefix: {} }),
@@ -92,7 +96,7 @@ describe.each(Object.entries(places))("RIGHT-22 L4 a value of another type, %s",
   it.live("is a typed error in every operation, and stores nothing", () =>
     Effect.gen(function* () {
       const sessions = yield* t.sessionsOf(layer)
-      yield* Effect.provideService(Session.ask("u", "hi", { messageId: "m" }), Session.Session, sessions)
+      yield* Effect.provideService(Session.turn("u", "hi", { messageId: "m" }), Session.Session, sessions)
       const before = yield* t.stateOf(sessions, "u")
       for (const [name, call] of Object.entries(calls(sessions))) {
         const exit = yield* Effect.exit(Effect.timeout(Effect.suspend(call), "20 seconds"))
@@ -114,7 +118,7 @@ const edited = Effect.fnUntraced(function* (edit: (head: Record<string, unknown>
     Layer.provide(Session.layer([t.support], { leaseTime: "300 millis" }), [store, ScriptedModel.layer(t.echo)])
   )
   yield* Effect.gen(function* () {
-    yield* Effect.provideService(Session.ask("u", "x"), Session.Session, yield* open)
+    yield* Effect.provideService(Session.turn("u", "x"), Session.Session, yield* open)
   }).pipe(Effect.scoped)
   const now = yield* DateTime.now
   yield* Effect.gen(function* () {
@@ -138,7 +142,7 @@ describe("RIGHT-22 L11 an edited row holds no session", () => {
   t.passing("a lease of 100 years is waited out: the next message is answered", () =>
     Effect.gen(function* () {
       const sessions = yield* edited(century)
-      const { text } = yield* Effect.provideService(Session.ask("u", "more"), Session.Session, sessions)
+      const { text } = yield* Effect.provideService(Session.turn("u", "more"), Session.Session, sessions)
       assert.strictEqual(text, "re: more")
     }).pipe(Effect.scoped, Effect.timeout("10 seconds"))
   )
@@ -164,9 +168,9 @@ describe("RIGHT-22 L11 an edited row holds no session", () => {
 describe("RIGHT-22 a call that names another session than the one that it was sent to", () => {
   const layer = Layer.provideMerge(ClusterSession.layer([t.support]), Layer.mergeAll(runner, echo))
   test.live("is refused by the runner, and makes no second actor of that session", layer, function* () {
-    const client = yield* sessionEntity.entityOf("session").client
-    yield* Session.ask("u/1", "hi")
-    const call = (to: string, name: string) => sessionService.callOf<unknown>(client(to), name)({ id: "u/1" })
+    const client = yield* fleet.entityOf("session").client
+    yield* Session.turn("u/1", "hi")
+    const call = (to: string, name: string) => service.callOf<unknown>(client(to), name)({ id: "u/1" })
     const found = yield* Effect.flip(call("u/2", "State"))
     assert(found instanceof Session.SessionError)
     assert.strictEqual(found.reason._tag, "ArgumentInvalid")
@@ -178,9 +182,9 @@ describe("RIGHT-22 a call that names another session than the one that it was se
 describe.each(Object.entries(places))("RIGHT-8 the id of a session that begins, %s", (_, layer) => {
   test.live("is no empty text, which all users without an id would share, and no megabyte", layer, function* () {
     const sessions = yield* Session.Session
-    yield* Session.ask("u", "hi")
+    yield* Session.turn("u", "hi")
     for (const id of ["", "x".repeat(1025), "x".repeat(1_000_000)]) {
-      assert.strictEqual(yield* t.reasonOf(Session.ask(id, "hi")), "ArgumentInvalid")
+      assert.strictEqual(yield* t.reasonOf(Session.turn(id, "hi")), "ArgumentInvalid")
       assert.strictEqual(yield* t.reasonOf(sessions.fork("u", { to: id })), "ArgumentInvalid")
       assert.strictEqual(yield* t.reasonOf(Session.run(t.support, { id, input: "hi" })), "ArgumentInvalid")
     }
@@ -212,7 +216,7 @@ describe("RIGHT-22 a request to a person", () => {
     const shown = (yield* t.stored(sessions, "u")).flatMap((entry) => {
       const { event } = Result.getOrThrow(ChatEvent.project()(entry)) ?? {}
       if (event?._tag === "TurnFinished") return event.requests?.map((request) => request.shown) ?? []
-      return event?._tag === "ApprovalRequested" ? [event.shown] : []
+      return event?._tag === "Requested" ? [event.request.shown] : []
     })
     const { requests } = yield* t.stateOf(sessions, "u")
     const [request] = requests

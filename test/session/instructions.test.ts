@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, Message, RunContext, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Message, Run, RunContext, VersionedStore } from "effect-emissary"
 import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -22,7 +22,7 @@ const listening = () => {
 }
 
 const ask = (sessions: Session.Service, text: string, options?: Session.SendOptions) =>
-  Effect.provideService(Session.ask("a", text, options), Session.Session, sessions)
+  Effect.provideService(Session.turn("a", text, options), Session.Session, sessions)
 
 const rolesOf = (sessions: Session.Service) =>
   Effect.map(sessions.history("a"), (history) => Conversation.messages(history).map(({ role }) => role))
@@ -56,7 +56,7 @@ describe("KEEP-8 the instructions of a session", () => {
     test.live(`are those of the edited agent after a deploy, on ${name}`, function* () {
       const kept = Layer.succeedContext(yield* Layer.build(store))
       const { model, requests } = listening()
-      const deploy = (instructions: string | undefined, options?: Parameters<typeof Session.layer>[1]) =>
+      const deploy = (instructions: string | undefined, options?: Session.LayerOptions) =>
         t.sessionsOf(Session.layer([Agent.make("desk", { instructions })], options).pipe(Layer.provide([kept, model])))
       yield* ask(yield* deploy("Be brief."), "one")
       yield* ask(yield* deploy("Be kind."), "two")
@@ -108,7 +108,7 @@ describe("KEEP-8 the instructions of a session", () => {
     const { model, requests } = listening()
     const { agent, source } = variable("Be brief.")
     const kept = yield* t.store
-    const open = (options?: Parameters<typeof Session.layer>[1]) =>
+    const open = (options?: Session.LayerOptions) =>
       t.sessionsOf(Session.layer([agent], options).pipe(Layer.provide([kept, model])))
     const latest = yield* open()
     yield* ask(latest, "one")
@@ -154,12 +154,9 @@ describe("KEEP-8 the instructions of a session", () => {
       )
     )
     const decide = Effect.gen(function* () {
-      const { requests, sequence } = yield* t.stateOf(sessions, "a")
-      yield* sessions.decide(
-        "a",
-        requests.map((request) => ({ ...request, approved: true }))
-      )
-      yield* t.turns(sessions, "a", 1, sequence)
+      const { cursor, requests } = yield* t.stateOf(sessions, "a")
+      yield* sessions.decide("a", requests.filter(Run.isApprovable).map(Run.approve))
+      yield* t.turns(sessions, "a", 1, cursor)
     })
     yield* ask(sessions, "pay")
     source.text = "Be kind."

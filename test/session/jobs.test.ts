@@ -1,8 +1,8 @@
 /** KEEP-3: jobs are sessions: they run once under an id, and return the typed result of an agent or a plan. */
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Option, Result, Schema, Scope, Stream } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Option, Result, Schema, Scope, Stream } from "effect"
 import { AiError } from "effect/ai"
-import { Agent, VersionedStore } from "effect-emissary"
+import { Agent, VersionedStore, Run } from "effect-emissary"
 import { SqliteRunner } from "effect-emissary/node"
 import { Plan, Step } from "effect-emissary/plan"
 import { ClusterSession, Session } from "effect-emissary/session"
@@ -72,11 +72,14 @@ describe("KEEP-3 the result", () => {
   test("of a plan is its decoded output, after a pause the decision's", function* () {
     const plan = yield* Effect.flatMap(
       Plan.make(
-        { name: "count", output: Schema.FiniteFromString },
-        Step.make("ask", {
-          target: ({ decision, task }) => (decision === undefined ? Step.pause("Continue?") : Effect.succeed(task))
-        }),
-        Step.make("count", { target: ({ task }) => Effect.succeed(`${task.length}`) })
+        "count",
+        [
+          Step.make("ask", {
+            target: ({ decision, task }) => (decision === undefined ? Step.pause("Continue?") : Effect.succeed(task))
+          }),
+          Step.make("count", { target: ({ task }) => Effect.succeed(`${task.length}`) })
+        ],
+        { output: Schema.FiniteFromString }
       ),
       Plan.bind
     )
@@ -88,12 +91,32 @@ describe("KEEP-3 the result", () => {
       // The step is asked again, and pauses again (RIGHT-21)
       const again = yield* Session.run(plan, { ...job, ifExists: "resume" })
       assert.deepStrictEqual({ ...again, cursor: "" }, { ...asked, cursor: "" })
-      yield* sessions.decide(
-        job.id,
-        asked.requests.map((request) => ({ ...request, approved: true }))
-      )
+      yield* sessions.decide(job.id, asked.requests.filter(Run.isApprovable).map(Run.approve))
       assert.strictEqual(output(yield* Session.result(plan, job.id)), 6)
     }).pipe(Effect.provide(layer))
+  })
+
+  test("HOUSE-6 of a plan that an Effect makes with services: they are in the layer, and a plan that cannot be made fails it", function* () {
+    class Greeting extends Context.Service<Greeting, string>()("test/jobs/Greeting") {}
+    const makePlan = (options: { readonly afterBranches?: string }) => {
+      const target = ({ task }: Step.Input) => Effect.map(Greeting, (greeting) => `${greeting}, ${task}`)
+      const plan = Plan.make("greet", [Step.make("greet", { ...options, target })])
+      return Effect.andThen(
+        Greeting,
+        Effect.flatMap(plan, (plan) => Plan.bind(plan))
+      )
+    }
+    const plan = makePlan({})
+    const wrong = makePlan({ afterBranches: "nowhere" })
+    const services = Layer.merge(VersionedStore.layerMemory, Layer.succeed(Greeting, "Hello"))
+    const { text } = yield* Effect.provide(Session.turn("a", "Ada"), Layer.provide(Session.layer([plan]), services))
+    assert.strictEqual(text, "Hello, Ada")
+    const failing = Layer.provide(Session.layer([t.support, wrong]), [services, ScriptedModel.layer([])])
+    const error = yield* Effect.flip(Effect.scoped(Layer.build(failing)))
+    assert.strictEqual(error._tag, "PlanInvalid")
+    const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
+    const fleet = Layer.provide(ClusterSession.layer([wrong]), [services, runner])
+    assert.strictEqual((yield* Effect.flip(Effect.scoped(Layer.build(fleet))))._tag, "PlanInvalid")
   })
 
   const { agent: worker, handlers } = t.withTool("worker", { needsApproval: true })
@@ -372,7 +395,7 @@ describe("KEEP-3 callers", () => {
       const asked = yield* Session.run(worker, job)
       assert(asked.outcome === "AwaitingApproval")
       assert.strictEqual((yield* failure(Session.run(worker, job)))._tag, "Exists")
-      const decisions = asked.requests.map((request) => ({ ...request, approved: true }))
+      const decisions = asked.requests.filter(Run.isApprovable).map(Run.approve)
       yield* sessions.decide(job.id, decisions)
       const result = yield* Session.result(worker, job.id)
       assert.strictEqual(output(result).at.epochMilliseconds, Date.UTC(2026, 0, 2, 3, 4, 5))

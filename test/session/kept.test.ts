@@ -22,7 +22,7 @@ const makeFragile = () => {
   return { source, instructions, agent: Agent.make("fragile", { instructions }) }
 }
 
-const over = <R>(agent: Agent.Agent<unknown, R>, options?: Parameters<typeof Session.layer>[1]) =>
+const over = <R>(agent: Agent.Agent<unknown, R>, options?: Session.LayerOptions) =>
   Session.layer([agent], options).pipe(
     Layer.provideMerge(VersionedStore.layerMemory),
     Layer.provideMerge(ScriptedModel.layer(t.echo))
@@ -42,10 +42,10 @@ describe("MEND-6 a turn that cannot begin", () => {
       const { agent, source } = makeFragile()
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        yield* Session.ask("a", "first")
+        yield* Session.turn("a", "first")
         source.isDown = true
         for (const text of ["A", "B", "C"]) {
-          assert.strictEqual(yield* t.reasonOf(Session.ask("a", text, { messageId: text })), "TurnFailed")
+          assert.strictEqual(yield* t.reasonOf(Session.turn("a", text, { messageId: text })), "TurnFailed")
           yield* sessions.resume("a")
           yield* t.until(sessions, "a", "idle")
         }
@@ -53,7 +53,7 @@ describe("MEND-6 a turn that cannot begin", () => {
         assert.deepStrictEqual(queue, ["A", "B", "C"])
         source.isDown = false
         yield* sessions.resume("a")
-        assert.strictEqual((yield* Session.ask("a", "last")).text, "re: last")
+        assert.strictEqual((yield* Session.turn("a", "last")).text, "re: last")
         assert.deepStrictEqual(yield* users(sessions, "a"), ["first", "A", "B", "C", "last"])
         assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 11)
       }).pipe(Effect.provide(over(agent)))
@@ -69,7 +69,7 @@ describe("MEND-6 a turn that cannot begin", () => {
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
         const asking = yield* Effect.forEach(["A", "B", "C"], (text) =>
-          Effect.tap(Effect.forkChild(t.reasonOf(Session.ask("a", text))), () => Effect.sleep("5 millis"))
+          Effect.tap(Effect.forkChild(t.reasonOf(Session.turn("a", text))), () => Effect.sleep("5 millis"))
         )
         yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 3))
         yield* Deferred.succeed(gate, undefined)
@@ -100,7 +100,7 @@ describe("MEND-6 a turn that cannot begin", () => {
       source.isDown = false
       const sessions = yield* t.sessionsOf(layer)
       yield* sessions.resume("a")
-      yield* t.turns(sessions, "a", 2, (yield* t.stateOf(sessions, "a")).sequence)
+      yield* t.turns(sessions, "a", 2, (yield* t.stateOf(sessions, "a")).cursor)
       assert.deepStrictEqual(yield* users(sessions, "a"), ["A", "B"])
     }).pipe(Effect.scoped)
   )
@@ -112,7 +112,7 @@ describe("MEND-6 a turn that cannot begin", () => {
         const instructions = Effect.as(RunContext.read(Schema.Struct({ tenant: Schema.Literal("good") })), "Help.")
         yield* Effect.gen(function* () {
           const sessions = yield* Session.Session
-          const ask = (tenant: string) => Session.ask("a", tenant, { messageId: "m", context: { tenant } })
+          const ask = (tenant: string) => Session.turn("a", tenant, { messageId: "m", context: { tenant } })
           assert.strictEqual((yield* Effect.flip(ask("bad"))).category, "invalid")
           assert.deepStrictEqual(yield* t.tags(sessions, "a"), ["MessageReceived", "MessageDropped", "TurnFailed"])
           // Its id is free again
@@ -129,7 +129,7 @@ describe("MEND-6 the id of a message", () => {
       const { agent, source } = makeFragile()
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const ask = Session.ask("a", "one", { messageId: "m" })
+        const ask = Session.turn("a", "one", { messageId: "m" })
         source.isDown = true
         assert.strictEqual(yield* t.reasonOf(ask), "TurnFailed")
         // Sent again, it is tried again
@@ -237,7 +237,7 @@ describe.concurrent("MEND-6 an interruption before a turn has its message", () =
         yield* Deferred.succeed(gate, undefined)
         assert.isTrue((yield* Fiber.join(stopping)).isInterrupted)
         assert.deepStrictEqual(yield* users(sessions, "a"), ["one"])
-        assert.strictEqual((yield* t.stateOf(sessions, "a")).outcome?._tag, "Interrupted")
+        assert.strictEqual((yield* t.stateOf(sessions, "a")).outcome, "Interrupted")
       }).pipe(Effect.provide(over(agent)))
     })
   )
@@ -247,15 +247,15 @@ describe.concurrent("MEND-6 an interruption before a turn has its message", () =
       const { agent, source } = makeFragile()
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        yield* Session.ask("a", "zero")
+        yield* Session.turn("a", "zero")
         source.gate = Option.some(yield* Deferred.make<void>())
-        const asking = yield* Effect.forkChild(Session.ask("a", "one"))
+        const asking = yield* Effect.forkChild(Session.turn("a", "one"))
         yield* t.eventually(Effect.sync(() => source.prepared === 2))
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
         assert.deepStrictEqual(yield* users(sessions, "a"), ["zero", "one"])
-        assert.strictEqual((yield* Fiber.join(asking)).outcome._tag, "Interrupted")
+        assert.strictEqual((yield* Fiber.join(asking)).outcome, "Interrupted")
         source.gate = Option.none()
-        assert.strictEqual((yield* Session.ask("a", "two")).text, "re: two")
+        assert.strictEqual((yield* Session.turn("a", "two")).text, "re: two")
         assert.deepStrictEqual(yield* users(sessions, "a"), ["zero", "one", "two"])
       }).pipe(Effect.provide(over(agent)))
     })
@@ -267,10 +267,10 @@ describe.concurrent("MEND-6 an interruption before a turn has its message", () =
       source.gate = Option.some(yield* Deferred.make<void>())
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const asking = yield* Effect.forkChild(Session.ask("a", "one", { messageId: "1" }))
+        const asking = yield* Effect.forkChild(Session.turn("a", "one", { messageId: "1" }))
         yield* t.eventually(Effect.sync(() => source.prepared === 1))
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
-        assert.strictEqual((yield* Fiber.join(asking)).outcome._tag, "Interrupted")
+        assert.strictEqual((yield* Fiber.join(asking)).outcome, "Interrupted")
         const { queue, status } = yield* t.stateOf(sessions, "a")
         assert.deepStrictEqual([status, queue], ["idle", ["1"]])
         // The second one hangs, too: the stop is about the second one
@@ -279,7 +279,7 @@ describe.concurrent("MEND-6 an interruption before a turn has its message", () =
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
         assert.deepStrictEqual((yield* t.stateOf(sessions, "a")).queue, ["1", "2"])
         source.gate = Option.none()
-        assert.strictEqual((yield* Session.ask("a", "three")).text, "re: three")
+        assert.strictEqual((yield* Session.turn("a", "three")).text, "re: three")
         assert.deepStrictEqual(yield* users(sessions, "a"), ["one", "two", "three"])
         assert.strictEqual((yield* ScriptedModel.requests).length, 1)
         assert.deepStrictEqual((yield* t.stateOf(sessions, "a")).queue, [])
@@ -299,7 +299,7 @@ describe.concurrent("MEND-6 an interruption before a turn has its message", () =
           assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
           source.gate = Option.none()
           if (again === "resume") yield* sessions.resume("a")
-          assert.strictEqual((yield* Session.ask("a", "one", { messageId: "1" })).text, "re: one")
+          assert.strictEqual((yield* Session.turn("a", "one", { messageId: "1" })).text, "re: one")
           assert.deepStrictEqual(yield* users(sessions, "a"), ["one"])
         }).pipe(Effect.provide(over(agent)))
       })
@@ -344,7 +344,7 @@ const decisionsOf = (sessions: Session.Service, id: string, approved: boolean) =
 const within = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.timeout(effect, "4 minutes")
 
 const ask = (sessions: Session.Service, text: string, options?: Session.SendOptions) =>
-  within(Effect.provideService(Session.ask("a", text, options), Session.Session, sessions))
+  within(Effect.provideService(Session.turn("a", text, options), Session.Session, sessions))
 
 const failureOf = (asking: ReturnType<typeof ask>) =>
   Effect.map(Effect.flip(asking), (error) => (error._tag === "SessionError" ? error.reason._tag : error._tag))
@@ -379,9 +379,9 @@ describe("MEND-6 a deploy", () => {
         yield* Effect.scoped(
           Effect.gen(function* () {
             const sessions = yield* broken[kind]
-            const { sequence } = yield* t.stateOf(sessions, "a")
+            const { cursor, sequence } = yield* t.stateOf(sessions, "a")
             yield* sessions.decide("a", yield* decisionsOf(sessions, "a", true))
-            yield* t.turns(sessions, "a", 1, sequence)
+            yield* t.turns(sessions, "a", 1, cursor)
             assert.deepStrictEqual(yield* tagsAfter(sessions, "a", sequence), [
               "DecisionsReceived",
               "DecisionsDropped",
@@ -452,7 +452,7 @@ describe("RIGHT-12 a deploy that broke a call which waits, also with an approval
         yield* sessions.decide("a", yield* decisionsOf(sessions, "a", true))
         for (const options of [{}, bob, {}]) {
           const { outcome, waitsBehind } = yield* ask(sessions, "one", options)
-          assert.deepStrictEqual([outcome._tag, waitsBehind], ["AwaitingApproval", "p"])
+          assert.deepStrictEqual([outcome, waitsBehind], ["AwaitingApproval", "p"])
         }
         yield* sessions.decide("a", yield* decisionsOf(sessions, "a", false))
         yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 0))
@@ -469,10 +469,10 @@ describe("MEND-6 an approval that no turn can take", () => {
       yield* Effect.scoped(Effect.flatMap(fitting, (sessions) => ask(sessions, "pay")))
       const sessions = yield* broken["changed a tool"]
       assert.strictEqual(yield* failureOf(ask(sessions, "one")), "TurnFailed")
-      const { sequence } = yield* t.stateOf(sessions, "a")
+      const { cursor, sequence } = yield* t.stateOf(sessions, "a")
       const decisions = yield* decisionsOf(sessions, "a", true)
       yield* sessions.decide("a", decisions)
-      yield* t.turns(sessions, "a", 1, sequence)
+      yield* t.turns(sessions, "a", 1, cursor)
       yield* t.until(sessions, "a", "waiting")
       assert.deepStrictEqual(yield* tagsAfter(sessions, "a", sequence), [
         "DecisionsReceived",
@@ -490,7 +490,7 @@ describe("MEND-6 an approval that no turn can take", () => {
       // Sound: a route passes on what it read
       const wrong = yield* Effect.flip(sessions.decide("a", [{}] as unknown as typeof decisions))
       assert.strictEqual(wrong.category, "invalid")
-      const none = yield* Effect.flip(Stream.runHead(sessions.events("a", { after: 10_000 })))
+      const none = yield* Effect.flip(Stream.runHead(sessions.events("a", { after: "another.10000" })))
       assert.deepStrictEqual([none.reason._tag, none.category], ["EventsUnknown", "conflict"])
     }).pipe(Effect.scoped)
   )
@@ -536,8 +536,8 @@ describe("MEND-6 calls that wait", () => {
       const sessions = yield* fitting
       yield* sessions.send("a", "pay")
       assert.strictEqual((yield* ask(sessions, "one", { pending: "deny" })).text, "re: one")
-      assert.strictEqual((yield* ask(sessions, "pay")).outcome._tag, "AwaitingApproval")
-      assert.strictEqual((yield* ask(sessions, "two", { pending: "keep" })).outcome._tag, "AwaitingApproval")
+      assert.strictEqual((yield* ask(sessions, "pay")).outcome, "AwaitingApproval")
+      assert.strictEqual((yield* ask(sessions, "two", { pending: "keep" })).outcome, "AwaitingApproval")
       assert.strictEqual((yield* ask(sessions, "three", { pending: "deny" })).text, "re: three")
       assert.deepStrictEqual(paid, [])
       assert.deepStrictEqual(yield* resultsOf(sessions), ["denied", "denied"])
@@ -558,16 +558,16 @@ describe("MEND-6 calls that wait", () => {
       const sessions = yield* t.sessionsOf(layer)
       yield* ask(sessions, "pay")
       source.isDown = true
-      const { sequence } = yield* t.stateOf(sessions, "a")
+      const { cursor } = yield* t.stateOf(sessions, "a")
       yield* sessions.decide("a", yield* decisionsOf(sessions, "a", true))
-      yield* t.turns(sessions, "a", 1, sequence)
+      yield* t.turns(sessions, "a", 1, cursor)
       const held = yield* t.stateOf(sessions, "a")
       assert.deepStrictEqual([held.status, held.requests.length], ["waiting", 1])
       assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
       assert.isUndefined((yield* sessions.interrupt("a")).isInterrupted)
       const state = yield* t.stateOf(sessions, "a")
       assert.deepStrictEqual(
-        [state.status, state.outcome?._tag, state.requests, state.failure],
+        [state.status, state.outcome, state.requests, state.failure],
         ["idle", "Interrupted", [], undefined]
       )
       assert.deepStrictEqual(yield* resultsOf(sessions), ["denied"])
@@ -629,7 +629,7 @@ describe("MEND-6 the queue", () => {
         const error = yield* Effect.flip(sessions.send("a", "4"))
         assert.deepStrictEqual(error.reason, { _tag: "Busy", status: "running", limit: 3 })
         assert.include(error.message, "at most 3 messages")
-        // One that waits is found again
+        // A message that waits is found again
         yield* sessions.send("a", "3", { messageId: "3" })
         assert.strictEqual((yield* t.stateOf(sessions, "a")).sequence, sequence)
         yield* Deferred.succeed(answer, { text: "done" })
@@ -654,7 +654,7 @@ describe("MEND-6 the queue", () => {
         assert.deepStrictEqual(error.reason, { _tag: "Busy", status: "idle", limit: 2 })
         assert.notInclude(error.publicMessage, "answering")
         yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 0))
-        assert.strictEqual((yield* Session.ask("a", "4")).text, "re: 4")
+        assert.strictEqual((yield* Session.turn("a", "4")).text, "re: 4")
         assert.deepStrictEqual(yield* users(sessions, "a"), ["1", "2", "4"])
       }).pipe(Effect.provide(over(agent, { maxQueue: 2 })))
     })
@@ -671,14 +671,14 @@ describe("MEND-6 the queue", () => {
         yield* sessions.interrupt("a")
         source.gate = Option.none()
         assert.strictEqual(yield* t.reasonOf(sessions.send("a", "2")), "Busy")
-        yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ outcome }) => outcome?._tag === "Completed"))
+        yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ outcome }) => outcome === "Completed"))
         assert.deepStrictEqual(yield* users(sessions, "a"), ["1"])
       }).pipe(Effect.provide(over(agent, { maxQueue: 1 })))
       const toolkit = pay()
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
         for (const text of ["pay", "1", "2"]) {
-          assert.strictEqual((yield* ask(sessions, text)).outcome._tag, "AwaitingApproval")
+          assert.strictEqual((yield* ask(sessions, text)).outcome, "AwaitingApproval")
         }
         const { reason } = yield* Effect.flip(sessions.send("a", "3"))
         assert.deepStrictEqual(reason, { _tag: "Busy", status: "waiting", limit: 2 })
@@ -713,7 +713,10 @@ describe("MEND-6 the queue", () => {
     Effect.forEach([0, -1, 1.5, Number.NaN], (maxQueue) =>
       Effect.gen(function* () {
         const exit = yield* Effect.exit(Effect.scoped(Layer.build(t.over(t.echo, { maxQueue }))))
-        assert.include(String(Exit.isFailure(exit) ? Cause.squash(exit.cause) : ""), "a whole number of maxQueue")
+        assert.include(
+          String(Exit.isFailure(exit) ? Cause.squash(exit.cause) : ""),
+          "expected a whole number from 1 on as maxQueue"
+        )
       })
     )
   )
@@ -791,7 +794,7 @@ describe("MEND-6 what waits inside", () => {
           }
           yield* Effect.scoped(
             Effect.flatMap(deploy({}), (sessions) =>
-              Effect.map(ask(sessions, "pay"), ({ outcome }) => assert.strictEqual(outcome._tag, "AwaitingApproval"))
+              Effect.map(ask(sessions, "pay"), ({ outcome }) => assert.strictEqual(outcome, "AwaitingApproval"))
             )
           )
           const sessions = yield* deploy({ reason: Schema.String })
@@ -809,14 +812,14 @@ describe("MEND-6 what waits inside", () => {
       Effect.gen(function* () {
         const { fn } = log()
         const pause = fn("b", ({ decision }) => (decision === undefined ? Step.pause("Continue?") : "b"))
-        const bound = yield* planOf({ name: "shop" }, Step.make("b", { target: pause }))
+        const bound = yield* planOf([Step.make("b", { target: pause })], { name: "shop" })
         const sessions = yield* t.sessionsOf(
           Session.layer([bound]).pipe(Layer.provide([VersionedStore.layerMemory, ScriptedModel.layer([])]))
         )
         yield* ask(sessions, "one")
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
         const { outcome, requests, status } = yield* t.stateOf(sessions, "a")
-        assert.deepStrictEqual([outcome?._tag, requests, status], ["Interrupted", [], "idle"])
+        assert.deepStrictEqual([outcome, requests, status], ["Interrupted", [], "idle"])
         const ends = yield* Effect.forEach(["two", "three"], (text) => Effect.result(ask(sessions, text)))
         assert.strictEqual((yield* t.stateOf(sessions, "a")).queue.length, 0, JSON.stringify(ends))
       }).pipe(Effect.scoped)

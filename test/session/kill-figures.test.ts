@@ -9,7 +9,7 @@ import * as readers from "./kill/readers.ts"
 import * as verdict from "./kill/verdict.ts"
 
 const stored = (...texts: ReadonlyArray<string>): ReadonlyArray<Seen> =>
-  texts.map((text, index) => ({ sequence: index + 1, text }))
+  texts.map((text, index) => ({ sequence: index + 1, cursor: `a.${index + 1}`, text }))
 
 const door = (events: ReadonlyArray<Seen>, said: ReadonlyArray<Said>): Operations => ({
   run: () => Effect.succeed({ outcome: "Completed", output: "" }),
@@ -160,6 +160,6 @@ describe("DUR-7 the figures of the kill tests", () => {
     const [a, b, c] = stored("a", "b", "c")
     assert(a !== undefined && b !== undefined && c !== undefined)
     assert.deepStrictEqual([faultsOf(a, b, c), faultsOf(a, a, b), faultsOf(a, c), faultsOf(b, a)], [0, 1, 1, 2])
-    assert.strictEqual(faultsOf(a, b, { sequence: 1, text: "other" }), 1)
+    assert.strictEqual(faultsOf(a, b, { sequence: 1, cursor: "a.1", text: "other" }), 1)
   })
 })

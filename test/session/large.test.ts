@@ -1,4 +1,4 @@
-/** RIGHT-10: the limits of a layer hold for all that its sessions store and read, those of a call for its input; forks of large chats. */
+/** RIGHT-10: the limits of a layer hold for all that its sessions store and read, the limits of a call for its input; forks of large chats. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -45,7 +45,7 @@ const operations = (
   events: Stream.runDrain(Stream.take(sessions.events("s"), 8)),
   fork: sessions.fork("s", { to: `fork of ${name}` }),
   update: sessions.update("s", { title: name }),
-  ask: Effect.provideService(Session.ask("s", "more"), Session.Session, sessions),
+  ask: Effect.provideService(Session.turn("s", "more"), Session.Session, sessions),
   edit: sessions.edit("s", { messageId: "m1" }),
   interrupt: sessions.interrupt("s"),
   resume: sessions.resume("s")
@@ -55,19 +55,19 @@ describe("RIGHT-10 limits of a layer and of a call", () => {
   test.live("RIGHT-10 limits that the layer raises hold for all operations on its sessions", function* () {
     const store = Layer.succeedContext(yield* Layer.build(VersionedStore.layerMemory))
     const layer = () => over(store, 4_600_000, { maxBytes: 40_000_000, maxStringLength: 20_000_000 })
-    yield* Effect.provide(Session.ask("s", "read", { messageId: "m1" }), layer())
+    yield* Effect.provide(Session.turn("s", "read", { messageId: "m1" }), layer())
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
       for (const [name, operation] of Object.entries(operations(sessions, "raised"))) {
         assert.strictEqual((yield* Effect.exit(operation))._tag, "Success", name)
       }
-      assert.strictEqual((yield* Session.ask("t", file(9_000_000))).outcome._tag, "Completed")
+      assert.strictEqual((yield* Session.turn("t", file(9_000_000))).outcome, "Completed")
     }).pipe(Effect.provide(layer()))
   })
 
   test.live("RIGHT-10 low limits of a call hold for its input alone", function* () {
     const store = Layer.succeedContext(yield* Layer.build(VersionedStore.layerMemory))
-    yield* Effect.provide(Session.ask("s", "read", { messageId: "m1" }), over(store, 50_000))
+    yield* Effect.provide(Session.turn("s", "read", { messageId: "m1" }), over(store, 50_000))
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
       const low = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxBytes: 3000, maxStringLength: 2000 })
@@ -89,10 +89,10 @@ describe("RIGHT-10 limits of a layer and of a call", () => {
     const store = Layer.succeedContext(yield* Layer.build(VersionedStore.layerMemory))
     yield* Effect.gen(function* () {
       const high = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxBytes: 4e7, maxStringLength: 4e7 })
-      const error = yield* Effect.flip(high(Session.ask("s", file(9_000_000))))
+      const error = yield* Effect.flip(high(Session.turn("s", file(9_000_000))))
       assert.strictEqual(error.reason._tag, "InputInvalid")
       assert.match(error.message, /at most \d+ .*got at least \d+.*Limits\.layer around the layer of the sessions/)
-      assert.strictEqual((yield* Session.ask("s", "read", { messageId: "m1" })).outcome._tag, "Completed")
+      assert.strictEqual((yield* Session.turn("s", "read", { messageId: "m1" })).outcome, "Completed")
     }).pipe(Effect.provide(over(store, 50_000)))
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
@@ -105,7 +105,7 @@ describe("RIGHT-10 limits of a layer and of a call", () => {
   test.live("RIGHT-10 L11 results that fit one by one are stored together", function* () {
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
-      assert.strictEqual((yield* Session.ask("s", "read")).outcome._tag, "Completed")
+      assert.strictEqual((yield* Session.turn("s", "read")).outcome, "Completed")
       assert.isFalse((yield* t.stored(sessions, "s")).some(({ event }) => event._tag === "TurnFailed"))
     }).pipe(Effect.provide(over(VersionedStore.layerMemory, 3_000_000)))
   })
@@ -120,7 +120,7 @@ describe("RIGHT-10 results of tools", () => {
     test(`RIGHT-10 L11 a ${what}, is a failure that names size and limit, and the turn continues`, function* () {
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        assert.strictEqual((yield* Session.ask("s", "read")).outcome._tag, "Completed")
+        assert.strictEqual((yield* Session.turn("s", "read")).outcome, "Completed")
         const found = Conversation.messages(yield* sessions.history("s")).flatMap((message) =>
           message.role === "tool" && message.result._tag === "Failure" ? [message.result.message] : []
         )
@@ -134,7 +134,7 @@ describe("RIGHT-10 results of tools", () => {
     const picture = file(9_000_000)
     const agent = Agent.make("a", { toolkit: Show })
     yield* Effect.gen(function* () {
-      assert.strictEqual((yield* Session.ask("s", "read")).outcome._tag, "Completed")
+      assert.strictEqual((yield* Session.turn("s", "read")).outcome, "Completed")
     }).pipe(
       Effect.provide(
         Session.layer([agent]).pipe(
@@ -159,14 +159,15 @@ describe("RIGHT-10 forks of large chats", () => {
       const store = Layer.succeedContext(yield* Layer.build(VersionedStore.layerMemory))
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        for (let n = 0; n < messages; n++) yield* Session.ask("s", input)
+        for (let n = 0; n < messages; n++) yield* Session.turn("s", input)
         yield* sessions.fork("s", { to: "f" })
-        yield* sessions.fork("s", { to: "half", at: (yield* t.stateOf(sessions, "s")).sequence / 2 })
+        const { cursor, sequence } = yield* t.stateOf(sessions, "s")
+        yield* sessions.fork("s", { to: "half", at: t.cursorAt(cursor, sequence / 2) })
       }).pipe(Effect.provide(over(store, 1, limits)))
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
         for (const id of ["s", "f", "half"]) {
-          assert.strictEqual((yield* Session.ask(id, "more")).outcome._tag, "Completed", id)
+          assert.strictEqual((yield* Session.turn(id, "more")).outcome, "Completed", id)
         }
         const counts = yield* Effect.forEach(["s", "f"], (id) =>
           Effect.map(sessions.history(id), Conversation.messageCount)

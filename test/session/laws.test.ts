@@ -44,7 +44,7 @@ const scriptOf = (seed: number) => {
       ),
     inputs: times(1 + below(4), () => `message ${below(10)}`),
     restarts: () => random(seed + 2),
-    decide: (requests: ReadonlyArray<Run.ApprovalRequest>) =>
+    decide: (requests: ReadonlyArray<Run.Request>) =>
       requests.map((request) => ({ ...request, approved: random(seed + request.callId.length).chance(0.7) }))
   }
 }
@@ -57,7 +57,7 @@ const plain = ({ decide, inputs, model }: Script) =>
     for (const input of inputs) {
       let result = state === undefined ? yield* agent.run(input) : yield* agent.resume(state, { input })
       while (result.outcome === "AwaitingApproval") {
-        result = yield* agent.resume(result.state, { decisions: decide(Run.approvalRequests(result.state)) })
+        result = yield* agent.resume(result.state, { decisions: decide(Run.requests(result.state)) })
       }
       state = result.state
     }
@@ -83,15 +83,15 @@ const inSession = (script: Script) =>
       sessions = Context.get(yield* open, Session.Session)
     })
     for (const input of inputs) {
-      const { sequence } = yield* sessions.send("s", input)
+      const { cursor } = yield* sessions.send("s", input)
       yield* restart
-      yield* turns(sessions, "s", 1, sequence)
+      yield* turns(sessions, "s", 1, cursor)
       yield* restart
       let state = yield* stateOf(sessions, "s")
       while (state.status === "waiting") {
         const [first, ...others] = decide(state.requests)
         if (first === undefined) break
-        const before = state.sequence
+        const before = state.cursor
         yield* sessions.decide("s", [first, ...others])
         yield* restart
         yield* turns(sessions, "s", 1, before)

@@ -33,7 +33,7 @@ describe("KEEP-8 Session.list", () => {
     const first = yield* over(store)
     for (const id of ["a", "b"]) {
       for (let turn = 0; turn < 5; turn++) {
-        yield* Effect.provideService(Session.ask(id, `${turn}`), Session.Session, first)
+        yield* Effect.provideService(Session.turn(id, `${turn}`), Session.Session, first)
       }
     }
     const second = yield* over(counted)
@@ -51,9 +51,9 @@ describe("KEEP-8 Session.list", () => {
   test("filters by the time of the newest event", t.over(t.echo), function* () {
     const sessions = yield* Session.Session
     const noon = yield* DateTime.now
-    yield* Session.ask("a", "one")
+    yield* Session.turn("a", "one")
     yield* TestClock.adjust("1 hour")
-    yield* Session.ask("b", "one")
+    yield* Session.turn("b", "one")
     yield* TestClock.adjust("1 hour")
     yield* sessions.update("a", { title: "A" })
     const since = (hours: number) => ({ updatedAfter: DateTime.add(noon, { minutes: hours * 60 - 30 }) })
@@ -76,7 +76,7 @@ describe("KEEP-8 Session.list", () => {
     const sessions = yield* t.sessionsOf(
       Session.layer([t.support]).pipe(Layer.provide([layer, ScriptedModel.layer(t.echo)]))
     )
-    for (const id of ["a", "b"]) yield* Effect.provideService(Session.ask(id, "one"), Session.Session, sessions)
+    for (const id of ["a", "b"]) yield* Effect.provideService(Session.turn(id, "one"), Session.Session, sessions)
     yield* sessions.update("b", { metadata: { team: "x", n: 1 } })
     assert.deepStrictEqual(ids(yield* sessions.list({ status: "idle" })), ["b", "a"])
     assert.deepStrictEqual(ids(yield* sessions.list({ status: "running" })), [])
@@ -88,7 +88,7 @@ describe("KEEP-8 Session.list", () => {
 
   test("an update of the title, of the metadata, or of nothing changes that alone", t.over(t.echo), function* () {
     const sessions = yield* Session.Session
-    yield* Session.ask("a", "one", { title: "One" })
+    yield* Session.turn("a", "one", { title: "One" })
     const { sequence } = yield* t.stateOf(sessions, "a")
     yield* sessions.update("a", {})
     assert.strictEqual((yield* t.stateOf(sessions, "a")).sequence, sequence)
@@ -100,8 +100,8 @@ describe("KEEP-8 Session.list", () => {
 
   test("names the sessions that cannot be read, and lists the others", t.over(t.echo), function* () {
     const sessions = yield* Session.Session
-    yield* Session.ask("a", "one")
-    yield* Session.ask("b", "one")
+    yield* Session.turn("a", "one")
+    yield* Session.turn("b", "one")
     const store = yield* VersionedStore.VersionedStore
     const found = Option.getOrThrow(yield* store.get("session/head/a"))
     yield* store.compareAndSet("session/head/a", Option.some(found.version), { nothing: "known" })
@@ -116,8 +116,8 @@ describe("KEEP-8 Session.list", () => {
     )
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
-      yield* Session.ask("chat/ada/1", "one", { title: "First", metadata: { user: "ada" } })
-      yield* Session.ask("chat/bob/1", "one")
+      yield* Session.turn("chat/ada/1", "one", { title: "First", metadata: { user: "ada" } })
+      yield* Session.turn("chat/bob/1", "one")
       yield* sessions.update("chat/bob/1", { title: "Second" })
       const page = yield* sessions.list({ prefix: "chat/" })
       assert.deepStrictEqual(

@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Layer, Option, Schema, Scope } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, ModelRegistry, VersionedStore } from "effect-emissary"
+import { Agent, ModelRegistry, Run, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Step } from "effect-emissary/plan"
 import { ClusterSession, Session } from "effect-emissary/session"
@@ -26,11 +26,11 @@ const registry = (answer: (model: string) => ScriptedModel.Script = (model) => (
 
 const models = ["demo/small", "demo/large", "other/model"]
 
-const inMemory = (options: Parameters<typeof Session.layer>[1] = { models }) =>
+const inMemory = (options: Session.LayerOptions = { models }) =>
   Session.layer([support], options).pipe(Layer.provide([VersionedStore.layerMemory, registry()]))
 
 const text = (id: string, input: string, options?: Session.SendOptions) =>
-  Effect.map(Session.ask(id, input, options), ({ text }) => text)
+  Effect.map(Session.turn(id, input, options), ({ text }) => text)
 
 describe("KEEP-8 the model of a message", () => {
   test("answers it, and the next one has that of the agent again", inMemory(), function* () {
@@ -45,7 +45,7 @@ describe("KEEP-8 the model of a message", () => {
     const sessions = yield* Session.Session
     const refused = yield* Effect.flip(sessions.send("a", "one", { model: "demo/huge" }))
     assert.deepStrictEqual([refused.reason._tag, refused.category], ["ModelRefused", "invalid"])
-    assert.match(refused.message, /"demo\/huge".*expected one of those that the layer allows/)
+    assert.match(refused.message, /"demo\/huge".*expected one of the models that the layer allows/)
     assert.isTrue(Option.isNone(yield* sessions.state("a")))
     yield* text("a", "one")
     const restart = sessions.send("a", "two", { model: "demo/huge", ifExists: "restart" })
@@ -54,7 +54,7 @@ describe("KEEP-8 the model of a message", () => {
   })
 
   test("is refused by default", inMemory({}), function* () {
-    const error = yield* Effect.flip(Session.ask("a", "one", { model: "demo/small" }))
+    const error = yield* Effect.flip(Session.turn("a", "one", { model: "demo/small" }))
     assert.match(error.message, /the layer allows no models for messages \(models\)/)
   })
 
@@ -83,7 +83,7 @@ describe("KEEP-8 the model of a message", () => {
 
   test("RIGHT-11 that is allowed, and that the registry has not, is refused", inMemory(), function* () {
     const sessions = yield* Session.Session
-    yield* Session.ask("a", "one", { messageId: "m1" })
+    yield* Session.turn("a", "one", { messageId: "m1" })
     const { sequence } = yield* t.stateOf(sessions, "a")
     for (const sent of [
       sessions.send("a", "two", { model: "other/model" }),
@@ -97,9 +97,9 @@ describe("KEEP-8 the model of a message", () => {
   })
 
   test("is refused for a plan", function* () {
-    const plan = yield* planOf(Step.make("a", { target: ({ task }) => Effect.succeed(task) }))
+    const plan = yield* planOf([Step.make("a", { target: ({ task }) => Effect.succeed(task) })])
     const layer = Layer.provide(Session.layer([plan], { models }), VersionedStore.layerMemory)
-    const error = yield* Effect.flip(Effect.provide(Session.ask("a", "one", { model: "demo/large" }), layer))
+    const error = yield* Effect.flip(Effect.provide(Session.turn("a", "one", { model: "demo/large" }), layer))
     assert.match(error.message, /the steps of a plan have models of their own/)
   })
 
@@ -118,13 +118,13 @@ describe("KEEP-8 the model of a message", () => {
   })
 
   test("RIGHT-15 is refused for a plan that is data, also in a later message", function* () {
-    const plan = yield* planOf(Step.make("a", { target: ({ task }) => Effect.succeed(task) }))
-    const hosted = Session.fromDefinitions(() => Effect.succeed(plan))
-    const layer = Layer.provide(Session.layer([hosted], { models }), [VersionedStore.layerMemory, registry()])
+    const plan = yield* planOf([Step.make("a", { target: ({ task }) => Effect.succeed(task) })])
+    const definitions = () => Effect.succeed(plan)
+    const layer = Layer.provide(Session.layer([], { definitions, models }), [VersionedStore.layerMemory, registry()])
     yield* Effect.gen(function* () {
-      yield* Session.ask("a", "one", { definition: {} })
+      yield* Session.turn("a", "one", { definition: {} })
       for (const definition of [{}, undefined]) {
-        const error = yield* Effect.flip(Session.ask("a", "two", { model: "demo/large", definition }))
+        const error = yield* Effect.flip(Session.turn("a", "two", { model: "demo/large", definition }))
         assert.match(error.message, /the steps of a plan have models of their own/)
       }
     }).pipe(Effect.provide(layer))
@@ -149,8 +149,8 @@ describe("KEEP-8 the model of a message", () => {
         ])
       )
     yield* Effect.gen(function* () {
-      const { outcome } = yield* Session.ask("a", "pay", { model: "demo/large" })
-      assert.strictEqual(outcome._tag, "AwaitingApproval")
+      const { outcome } = yield* Session.turn("a", "pay", { model: "demo/large" })
+      assert.strictEqual(outcome, "AwaitingApproval")
     }).pipe(Effect.provide(process(() => () => ({ toolCalls: [{ name: "pay", params: {} }] }))))
 
     const scope = yield* Scope.make()
@@ -160,10 +160,7 @@ describe("KEEP-8 the model of a message", () => {
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
       const { requests } = yield* t.stateOf(sessions, "a")
-      yield* sessions.decide(
-        "a",
-        requests.map((request) => ({ ...request, approved: true }))
-      )
+      yield* sessions.decide("a", requests.filter(Run.isApprovable).map(Run.approve))
     }).pipe(Effect.provideContext(dying))
     yield* Deferred.await(isAsked)
     yield* Scope.close(scope, Exit.void)
@@ -180,7 +177,7 @@ describe("KEEP-8 the model of a message", () => {
     )
     yield* Effect.gen(function* () {
       assert.strictEqual(yield* text("a", "one", { model: "demo/large" }), "large")
-      assert.strictEqual(yield* t.reasonOf(Session.ask("a", "two", { model: "demo/huge" })), "ModelRefused")
+      assert.strictEqual(yield* t.reasonOf(Session.turn("a", "two", { model: "demo/huge" })), "ModelRefused")
     }).pipe(Effect.provide(fleet))
   })
 })

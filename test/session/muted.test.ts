@@ -1,6 +1,6 @@
 /** A turn that records nothing more: its session was lost, its process ends, or its events could not be stored. */
 import { assert, describe } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { type Agent, VersionedStore } from "effect-emissary"
 import { PayloadError } from "effect-emissary/payload"
@@ -11,7 +11,7 @@ import { planOf } from "../plan/support.ts"
 import { changed } from "../store/changed.ts"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
-import * as sessionTurn from "#src/session/internal/sessionTurn.ts"
+import * as turns from "#src/session/internal/turns.ts"
 
 describe("RIGHT-19 a turn that records nothing more", () => {
   test("ends without a pause, because the events of its end are not waited for", function* () {
@@ -47,7 +47,7 @@ describe("RIGHT-19 a turn that records nothing more", () => {
           : compareAndSet(...args)
     }))
     const heard: Array<string> = []
-    const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void heard.push(event._tag))
+    const onEvent = ({ event }: Agent.RecordedEvent) => Effect.sync(() => void heard.push(event._tag))
     const sessions = yield* t.sessionsOf(
       Session.layer([t.support], { run: { onEvent } }).pipe(
         Layer.provide([Layer.provide(refusing, store), ScriptedModel.layer(t.echo)])
@@ -63,22 +63,25 @@ describe("RIGHT-19 a turn that records nothing more", () => {
   for (const course of ["Muted", "Refused"] as const) {
     test(`lets no step of a plan follow that is recorded while it is ${course}, and its end pass`, function* () {
       const plan = yield* planOf(
-        { name: "two" },
-        Step.make("a", { target: () => Effect.succeed("a") }),
-        Step.make("b", { target: () => Effect.succeed("b") })
+        [Step.make("a", { target: () => Effect.succeed("a") }), Step.make("b", { target: () => Effect.succeed("b") })],
+        { name: "two" }
       )
-      const entries: Array<Agent.Entry> = []
+      const entries: Array<Agent.RecordedEvent> = []
       yield* plan.run("go", { onEvent: (entry) => Effect.sync(() => void entries.push(entry)) })
-      const turn = sessionTurn.makeTurn(undefined)
-      sessionTurn.halt(turn, course === "Muted" ? { _tag: course } : { _tag: course, cause: Cause.empty })
+      const turn = turns.makeTurn(undefined)
+      turns.halt(turn, course === "Muted" ? { _tag: course } : { _tag: course, cause: Cause.empty })
       let calls = 0
-      const counted = () => Effect.sync(() => void (calls += 1))
-      const own = { alone: counted, write: counted, verify: counted(), refresh: counted() }
+      const gate = { withPermit: () => Effect.sync(() => void (calls += 1)) }
       // Sound: a turn that records nothing more uses nothing else
-      const turns = { host: {}, own, mode: "Open" } as unknown as sessionTurn.Turns
+      const self = {
+        host: { leaseTime: Duration.seconds(1) },
+        gate,
+        scope: yield* Effect.scope,
+        mode: "Open"
+      } as unknown as turns.LiveSession
       const passed: Array<string> = []
       for (const entry of entries) {
-        const fiber = yield* Effect.forkChild(sessionTurn.keep(turns, turn, "m")(entry))
+        const fiber = yield* Effect.forkChild(turns.keep(self, turn)(entry))
         yield* Effect.repeat(Effect.yieldNow, { times: 10 })
         if (fiber.pollUnsafe() !== undefined) passed.push(entry.event._tag)
         yield* Fiber.interrupt(fiber)
@@ -86,7 +89,7 @@ describe("RIGHT-19 a turn that records nothing more", () => {
       const starts = entries.filter(({ event }) => event._tag === "PlanEvent" && event.event._tag === "StepStarted")
       assert.lengthOf(starts, 2)
       assert.deepStrictEqual(passed, ["PlanEvent", "RunFinished"])
-      assert.deepStrictEqual([calls, turn.pending, turn.unheard, turn.state], [0, [], [], undefined])
+      assert.deepStrictEqual([calls, turn.pending, turn.unheard, turn.run], [0, [], [], undefined])
     })
   }
 })

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Context, Data, Effect, Layer, Logger, Option, References, Schema, Tracer } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, VersionedStore } from "effect-emissary"
+import { Agent, Run, VersionedStore } from "effect-emissary"
 import { AiSdk } from "effect-emissary/ai-sdk"
 import { ClusterSession, Session } from "effect-emissary/session"
 import { Step } from "effect-emissary/plan"
@@ -45,6 +45,9 @@ const refusing =
       })
     )
 
+/** Models are not asked again. */
+const once = { run: { retry: { times: 0 } } }
+
 const Billing = Toolkit.make(Tool.make("pay", { parameters: Schema.Struct({ n: Schema.Finite }), needsApproval: true }))
 const cashier = Agent.make("cashier", { toolkit: Billing })
 
@@ -60,9 +63,9 @@ const cashiers = (store: Layer.Layer<VersionedStore.VersionedStore, unknown>) =>
 /** One turn of each kind: a message, and decisions. */
 const twoTurns = Effect.gen(function* () {
   const sessions = yield* Session.Session
-  yield* Session.ask("order/1", "Pay").pipe(Effect.withSpan("POST /messages"))
+  yield* Session.turn("order/1", "Pay").pipe(Effect.withSpan("POST /messages"))
   const { requests } = Option.getOrThrow(yield* sessions.state("order/1"))
-  const decisions = requests.map((request) => ({ ...request, approved: true }))
+  const decisions = requests.filter(Run.isApprovable).map(Run.approve)
   const decided = yield* sessions.decide("order/1", decisions).pipe(Effect.withSpan("POST /decisions"))
   return yield* Session.await("order/1", decided)
 })
@@ -97,9 +100,9 @@ describe("MEND-9 spans of sessions", () => {
     const { layer, spans } = observed()
     return Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const { sequence } = yield* sessions.send("a", "one").pipe(Effect.withSpan("first"))
+      const { cursor } = yield* sessions.send("a", "one").pipe(Effect.withSpan("first"))
       yield* sessions.send("a", "two").pipe(Effect.withSpan("second"))
-      yield* t.turns(sessions, "a", 2, sequence)
+      yield* t.turns(sessions, "a", 2, cursor)
       const runs = spans.filter(({ name }) => name === "invoke_agent support")
       assert.deepStrictEqual(
         runs.map(({ traceId }) => traceId),
@@ -145,7 +148,7 @@ describe("MEND-9 spans of sessions", () => {
       Layer.provide(ScriptedModel.layer(t.echo))
     )
     return Effect.gen(function* () {
-      yield* Session.ask("a", "one").pipe(Effect.withSpan("request"))
+      yield* Session.turn("a", "one").pipe(Effect.withSpan("request"))
       assert.deepStrictEqual(ofTheStore(spans), [])
       assert.strictEqual(named(spans, "invoke_agent support").traceId, named(spans, "request").traceId)
     }).pipe(Effect.provide(fleet), Effect.provide(layer))
@@ -158,7 +161,7 @@ describe("MEND-9 failures of turns", () => {
   it.effect("are logged once with their cause and the id of the session, with advice that fits a session", () => {
     const { layer, lines } = observed()
     return Effect.gen(function* () {
-      const error = yield* Effect.flip(Session.ask("chat/1", "My question"))
+      const error = yield* Effect.flip(Session.turn("chat/1", "My question"))
       assert.strictEqual(lines.length, 1)
       const [{ cause, id, text } = assert.fail("no line")] = lines
       assert.include(text, `session "chat/1": the turn failed with ModelFailed`)
@@ -172,7 +175,7 @@ describe("MEND-9 failures of turns", () => {
       assert.notInclude(error.message, "causeOf")
       assert.notInclude(error.message, "daily budget")
     }).pipe(
-      Effect.provide(t.over(refusing("the daily budget of acme is spent, key sk-live-4242424242424242"))),
+      Effect.provide(t.over(refusing("the daily budget of acme is spent, key sk-live-4242424242424242"), once)),
       Effect.provide(layer)
     )
   })
@@ -187,14 +190,14 @@ describe("MEND-9 failures of turns", () => {
         )
         for (const target of [ofFunction, agent]) {
           const { layer, lines } = observed()
-          const bound = yield* planOf({ name: "shop" }, Step.make("save", { target }))
+          const bound = yield* planOf([Step.make("save", { target })], { name: "shop" })
           yield* Effect.gen(function* () {
-            const error = yield* Effect.flip(Session.ask("a", "go"))
+            const error = yield* Effect.flip(Session.turn("a", "go"))
             assert.notInclude(error.message, "disk full")
             const causes = lines.map(({ cause }) => cause).join()
             assert.include(causes, "disk full, key [redacted]")
           }).pipe(
-            Effect.provide(Session.layer([bound]).pipe(Layer.provide(VersionedStore.layerMemory))),
+            Effect.provide(Session.layer([bound], once).pipe(Layer.provide(VersionedStore.layerMemory))),
             Effect.provide(ScriptedModel.layer(refusing("disk full, key sk-live-4242424242424242"))),
             Effect.provide(layer)
           )
@@ -214,7 +217,7 @@ describe("MEND-9 failures of turns", () => {
       doStream: () => Promise.resolve({ stream: null } as never)
     }
     return Effect.gen(function* () {
-      const error = yield* Effect.flip(Session.ask("a", "My question"))
+      const error = yield* Effect.flip(Session.turn("a", "My question"))
       const expected = /ModelMistakes: .* got mistake number 3: InvalidOutputError .*expected .*got .*\. Read the log/
       assert.match(error.message, expected)
       assert.strictEqual(lines.length, 1)
@@ -230,7 +233,7 @@ describe("MEND-9 failures of turns", () => {
 
   it.effect("of an agent that is called as a tool are logged with their cause, and the turn continues", () => {
     const { layer, lines } = observed()
-    const inner = Agent.make("inner", { instructions: "inner" })
+    const inner = Agent.make("inner", { instructions: "inner", retry: { times: 0 } })
     const outer = Agent.make("outer", { toolkit: [Agent.asTool(inner, { name: "delegate", description: "Asks" })] })
     const refuse = refusing("disk full, key sk-live-4242424242424242")
     const model: ScriptedModel.TurnFunction = (request) => {
@@ -240,7 +243,7 @@ describe("MEND-9 failures of turns", () => {
       return isAnswered ? { text: "done" } : { toolCalls: [{ name: "delegate", params: { input: "go" } }] }
     }
     return Effect.gen(function* () {
-      const { text } = yield* Session.ask("a", "go")
+      const { text } = yield* Session.turn("a", "go")
       assert.strictEqual(text, "done")
       assert.strictEqual(lines.length, 1)
       assert.include(lines[0]?.text, `Agent "inner", called as a tool, failed with ModelFailed`)
@@ -263,9 +266,9 @@ describe("MEND-9 failures of turns", () => {
         })
       assert.deepStrictEqual(yield* failure(sessions.history("none")), ["NotFound", "not-found"])
       assert.deepStrictEqual(yield* failure(sessions.send("a", "Hi", { agent: "other" })), ["AgentUnknown", "invalid"])
-      assert.deepStrictEqual(yield* failure(Session.ask("a", "Hi")), ["TurnFailed", "unavailable"])
+      assert.deepStrictEqual(yield* failure(Session.turn("a", "Hi")), ["TurnFailed", "unavailable"])
       const { failure: stored } = yield* t.stateOf(sessions, "a")
       assert.deepStrictEqual([stored?.reason, stored?.category], ["ModelFailed", "unavailable"])
-    }).pipe(Effect.provide(t.over(refusing("overloaded"))), Effect.provide(Logger.layer([])))
+    }).pipe(Effect.provide(t.over(refusing("overloaded"), once)), Effect.provide(Logger.layer([])))
   )
 })

@@ -1,19 +1,6 @@
 /** MEND-7: processes that share sessions, or come after another one: owners, leases, and the end of a process. */
 import { assert, describe, it } from "@effect/vitest"
-import {
-  DateTime,
-  Deferred,
-  Duration,
-  Effect,
-  Exit,
-  Fiber,
-  Layer,
-  Logger,
-  Option,
-  Schedule,
-  Scope,
-  Stream
-} from "effect"
+import { DateTime, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Option, Scope, Stream } from "effect"
 import { AiError } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
@@ -21,8 +8,8 @@ import { Session } from "effect-emissary/session"
 import { Limits } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as leases from "#src/store/internal/leases.ts"
-import * as storage from "#src/store/internal/storage.ts"
-import * as sessionLog from "#src/session/internal/sessionLog.ts"
+import * as storeService from "#src/store/internal/storeService.ts"
+import * as eventLog from "#src/session/internal/eventLog.ts"
 import { changed } from "../store/changed.ts"
 import * as t from "./sessions.ts"
 
@@ -32,7 +19,7 @@ const { agent: worker, handlers } = t.withTool("worker")
 const calling: ScriptedModel.TurnFunction = (request) =>
   request.messages.at(-1)?.role === "user" ? t.call(1) : { text: `re: ${t.asked(request)}` }
 
-const unavailable = storage.unavailable({
+const unavailable = storeService.unavailable({
   operation: "compareAndSet",
   storage: "database",
   error: "TimeoutError",
@@ -40,10 +27,10 @@ const unavailable = storage.unavailable({
 })
 
 const logs = Effect.map(VersionedStore.VersionedStore, (store) =>
-  sessionLog.make(store, "session", Number.POSITIVE_INFINITY)
+  eventLog.make(store, "session", Number.POSITIVE_INFINITY)
 )
 
-/** Sessions of which one is lost while they write to it: another process takes it before `write` is answered. */
+/** Sessions that lose a session while they write to it: another process takes it before `write` is answered. */
 const losing = Effect.fnUntraced(function* (id: string, work: Effect.Effect<string>) {
   const store = yield* t.store
   const writing = yield* Deferred.make<void>()
@@ -165,6 +152,41 @@ describe("RIGHT-13 a turn in another process", () => {
       assert.isTrue(Option.isNone(yield* second.state("a")))
     }).pipe(Effect.scoped)
   )
+})
+
+describe("RIGHT-16 a turn that a process left, while another one has the session in memory", () => {
+  for (const isTaken of [true, false]) {
+    it.effect(`is ended by \`interrupt\` there, where its message ${isTaken ? "was" : "was not"} taken`, () =>
+      Effect.gen(function* () {
+        const store = yield* t.store
+        const began = yield* Deferred.make<void>()
+        const hang = Effect.andThen(Deferred.succeed(began, undefined), Effect.never)
+        const model: ScriptedModel.TurnFunction = (request) => (t.asked(request) === "two" ? hang : t.echo(request))
+        const layer = Session.layer([t.support], { leaseTime: "1 hour" }).pipe(
+          Layer.provide([store, ScriptedModel.layer(model)])
+        )
+        const scope = yield* Scope.make()
+        const first = yield* Scope.provide(t.sessionsOf(layer), scope)
+        const second = yield* t.sessionsOf(layer)
+        yield* first.send("a", "one")
+        yield* t.turns(first, "a", 1)
+        assert.strictEqual((yield* t.stateOf(second, "a")).status, "idle")
+        yield* first.send("a", "two", { messageId: "2" })
+        if (isTaken) {
+          yield* Deferred.await(began)
+          yield* TestClock.adjust("1 second")
+        }
+        yield* Scope.close(scope, Exit.void)
+        const { cursor, isInterrupted } = yield* second.interrupt("a")
+        const { outcome, queue, sequence, status } = yield* t.stateOf(second, "a")
+        assert.deepStrictEqual(
+          [isInterrupted, status, outcome, queue, cursor.endsWith(`.${sequence}`)],
+          [true, "idle", "Interrupted", [], true]
+        )
+        assert.strictEqual((yield* t.tags(second, "a")).at(-1), "RunFinished")
+      }).pipe(Effect.scoped)
+    )
+  }
 })
 
 describe("RIGHT-13 a process whose lock is missing", () => {
@@ -329,7 +351,7 @@ describe("RIGHT-13 an owner that was paused right before a call", () => {
           // It is renewed after 20 seconds
           leaseTime: "1 minute",
           run: {
-            modelRetry: Schedule.recurs(1),
+            retry: { times: 1, delay: 0 },
             onEvent: ({ event }) => (event._tag === when && !isPaused ? pause : Effect.void)
           }
         }).pipe(
@@ -412,8 +434,8 @@ describe("MEND-7 a lease", () => {
         yield* TestClock.adjust("9 seconds")
         assert.isUndefined(sending.pollUnsafe(), ahead)
         yield* TestClock.adjust("2 seconds")
-        assert.isTrue(Exit.isSuccess(yield* Fiber.await(sending)))
-        yield* t.turns(sessions, "a", 1, (yield* t.stateOf(sessions, "a")).sequence - 1)
+        const { cursor } = yield* Fiber.join(sending)
+        yield* t.turns(sessions, "a", 1, cursor)
       }
     }).pipe(Effect.scoped)
   )
@@ -539,7 +561,7 @@ describe("MEND-15 marks of sessions that are in a turn", () => {
       // No time passes, so they are searched for once
       const isDone = Effect.map(Effect.provide(busy, store), (keys) => keys.length === 0)
       yield* Effect.repeat(Effect.andThen(Effect.yieldNow, isDone), { until: (isDone) => isDone, times: 20_000 })
-      for (const id of ids) assert.strictEqual((yield* t.stateOf(sessions, id)).outcome?._tag, "Completed", id)
+      for (const id of ids) assert.strictEqual((yield* t.stateOf(sessions, id)).outcome, "Completed", id)
     }).pipe(Effect.scoped)
   )
 })
@@ -570,7 +592,7 @@ describe("MEND-15 two writers of one session", () => {
   ] as const) {
     it.effect(`with keepEvents ${keepEvents} of 4 events the first one that a snapshot keeps is ${first}`, () =>
       Effect.gen(function* () {
-        const sessions = sessionLog.make(yield* VersionedStore.VersionedStore, "session", keepEvents)
+        const sessions = eventLog.make(yield* VersionedStore.VersionedStore, "session", keepEvents)
         const at = yield* DateTime.now
         const made = yield* sessions.create("a", "support", { owner: "first", updated: at })
         const one = yield* event
@@ -626,6 +648,97 @@ describe("MEND-15 two writers of one session", () => {
         )
       )
       assert.deepStrictEqual(later.head, head)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("WORLD-9 a session that begins while another process removes its id (worlds 197 and 2971)", () => {
+  const keys = Effect.flatMap(VersionedStore.VersionedStore, (store) => store.list({ prefix: "session/journal/" }))
+
+  /** A process on a store that writes one value at a time. `before` and `after` belong to its operations on the head. */
+  const processOn = (
+    store: Layer.Layer<VersionedStore.VersionedStore>,
+    around: {
+      readonly beforeHead?: Effect.Effect<unknown>
+      readonly afterHead?: Effect.Effect<unknown>
+      readonly afterDelete?: Effect.Effect<unknown>
+    }
+  ) => {
+    const { afterDelete = Effect.void, afterHead = Effect.void, beforeHead = Effect.void } = around
+    const single = changed(({ compareAndSet, delete: remove }) => ({
+      commit: undefined,
+      compareAndSet: (key, expected, value) =>
+        key === "session/head/a" && Option.isSome(expected)
+          ? Effect.andThen(beforeHead, Effect.tap(compareAndSet(key, expected, value), afterHead))
+          : compareAndSet(key, expected, value),
+      delete: (key, options) =>
+        Effect.tap(remove(key, options), () => (key === "session/head/a" ? afterDelete : Effect.void))
+    }))
+    return t.sessionsOf(
+      Session.layer([t.support]).pipe(
+        Layer.provide(Layer.provide(single, store)),
+        Layer.provide(ScriptedModel.layer(t.echo))
+      )
+    )
+  }
+
+  it.live("begins again, where the removal ended before its head was there", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const remover = yield* processOn(store, {})
+      let removals = 0
+      const removing = Effect.suspend(() => (removals++ === 0 ? remover.remove("a") : Effect.succeed(false)))
+      const creator = yield* processOn(store, { beforeHead: Effect.orDie(removing) })
+      yield* creator.send("a", "one", { messageId: "1" })
+      yield* t.turns(creator, "a", 1)
+      assert.strictEqual(Option.getOrThrow(yield* remover.state("a")).messages, 3)
+      const generations = (yield* Effect.provide(keys, store)).keys.filter((key) => key.endsWith("/input"))
+      assert.strictEqual(generations.length, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "is whole, where its removal is stopped before it deletes the values, and the process that begins it after its head",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* t.store
+        const writing = yield* Deferred.make<void>()
+        const deleted = yield* Deferred.make<void>()
+        const creator = yield* processOn(store, {
+          beforeHead: Effect.andThen(Deferred.succeed(writing, undefined), Deferred.await(deleted)),
+          afterHead: Effect.never
+        })
+        const remover = yield* processOn(store, {
+          afterDelete: Effect.andThen(Deferred.succeed(deleted, undefined), Effect.never)
+        })
+        yield* Effect.forkChild(creator.send("a", "one", { messageId: "1" }))
+        yield* Deferred.await(writing)
+        yield* Effect.forkChild(remover.remove("a"))
+        yield* Deferred.await(deleted)
+        const later = yield* processOn(store, {})
+        yield* t.eventually(Effect.map(later.state("a"), Option.isSome))
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("begins where another process was stopped in its beginning, and is listed when it is there", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const writing = yield* Deferred.make<void>()
+      const stopped = yield* processOn(store, {
+        beforeHead: Effect.andThen(Deferred.succeed(writing, undefined), Effect.never)
+      })
+      yield* Effect.forkChild(stopped.send("a", "one", { messageId: "1" }))
+      yield* Deferred.await(writing)
+      const next = yield* processOn(store, {})
+      const ids = Effect.map(next.list({ prefix: "a" }), ({ sessions }) => sessions.map(({ id }) => id))
+      assert.deepStrictEqual(yield* ids, [])
+      assert.isTrue(Option.isNone(yield* next.state("a")))
+      yield* next.send("a", "two", { messageId: "2" })
+      yield* t.turns(next, "a", 1)
+      assert.deepStrictEqual(yield* ids, ["a"])
+      assert.isTrue(yield* next.remove("a"))
+      assert.isFalse(yield* next.remove("a"))
+      assert.deepStrictEqual((yield* Effect.provide(keys, store)).keys, [])
     }).pipe(Effect.scoped)
   )
 })

@@ -1,8 +1,8 @@
 /** DUR-1, DUR-3: the compacted view, plans and sub-agents are parts of a session, and outlive its process. */
-import * as storage from "#src/store/internal/storage.ts"
+import * as storeService from "#src/store/internal/storeService.ts"
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Layer } from "effect"
-import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import { Agent, ContextWindow, Conversation, Run, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -12,7 +12,7 @@ import * as t from "./sessions.ts"
 
 const completed = (sessions: Session.Service, id: string) =>
   t.eventually(
-    Effect.map(t.stateOf(sessions, id), ({ outcome, status }) => status === "idle" && outcome?._tag === "Completed")
+    Effect.map(t.stateOf(sessions, id), ({ outcome, status }) => status === "idle" && outcome === "Completed")
   )
 
 describe("DUR-1 the compacted view", () => {
@@ -21,8 +21,8 @@ describe("DUR-1 the compacted view", () => {
       const store = yield* t.store
       let summaries = 0
       const agent = Agent.make("clerk", {
-        budget: Agent.compact({
-          threshold: 400,
+        contextWindow: ContextWindow.summarize({
+          above: 400,
           summarize: () => Effect.sync(() => (summaries++, "They told stories."))
         })
       })
@@ -32,7 +32,7 @@ describe("DUR-1 the compacted view", () => {
       const ask = (text: string) =>
         Effect.scoped(
           Effect.flatMap(t.sessionsOf(layer), (sessions) =>
-            Effect.provideService(Session.ask("a", text), Session.Session, sessions)
+            Effect.provideService(Session.turn("a", text), Session.Session, sessions)
           )
         )
       yield* ask("long")
@@ -50,7 +50,7 @@ describe("DUR-3 plans", () => {
       const store = yield* t.store
       const { fn, fnStep, ran } = log()
       const pause = fn("b", ({ decision, task }) => (decision === undefined ? Step.pause("Continue?") : `b(${task})`))
-      const bound = yield* planOf({ name: "shop" }, fnStep("a"), Step.make("b", { target: pause }), fnStep("c"))
+      const bound = yield* planOf([fnStep("a"), Step.make("b", { target: pause }), fnStep("c")], { name: "shop" })
       const layer = Session.layer([bound]).pipe(Layer.provide(store), Layer.provide(ScriptedModel.layer(t.echo)))
       yield* Effect.scoped(
         Effect.gen(function* () {
@@ -78,10 +78,12 @@ describe("DUR-3 plans", () => {
       const isAsked = yield* Deferred.make<void>()
       const reader = Agent.make("reader")
       const bound = yield* planOf(
-        { name: "shop" },
-        Step.make("a", { target: fn("a") }),
-        Step.make("read", { target: reader }),
-        Step.make("c", { target: fn("c") })
+        [
+          Step.make("a", { target: fn("a") }),
+          Step.make("read", { target: reader }),
+          Step.make("c", { target: fn("c") })
+        ],
+        { name: "shop" }
       )
       let isDead = false
       const cut = changed(({ compareAndSet, delete: remove, get, list }) => {
@@ -121,7 +123,7 @@ describe("DUR-3 agents and plans that are tools", () => {
       const { agent: clerk, handlers } = t.withTool("clerk", { needsApproval: true })
       const ran: Array<number> = []
       const thank = Step.make("thank", { target: ({ task }) => Effect.succeed(`${task}!`) })
-      const plan = yield* planOf({ name: "order" }, Step.make("buy", { target: clerk }), thank)
+      const plan = yield* planOf([Step.make("buy", { target: clerk }), thank], { name: "order" })
       const desk = Agent.make("desk", {
         toolkit: [
           Agent.asTool(clerk, { name: "ask", description: "Asks" }),
@@ -150,11 +152,11 @@ describe("DUR-3 agents and plans that are tools", () => {
       const { requests } = yield* t.stateOf(sessions, "a")
       const paths = requests.map(({ path }) => path)
       assert.deepStrictEqual(paths, [["ask"], ["order", "buy"]])
-      const decisions = requests.map((request) => ({ ...request, approved: true }))
+      const decisions = requests.filter(Run.isApprovable).map(Run.approve)
       const decided = yield* sessions.decide("a", decisions)
       const answer = Session.await("a", decided)
       const { outcome, text } = yield* Effect.provideService(answer, Session.Session, sessions)
-      assert.deepStrictEqual([outcome._tag, text, ran], ["Completed", "done", [1, 1]])
+      assert.deepStrictEqual([outcome, text, ran], ["Completed", "done", [1, 1]])
     }).pipe(Effect.scoped)
   )
 })
@@ -169,7 +171,7 @@ describe("DUR-3 a store that is down", () => {
           Effect.suspend(() => (isDown ? Effect.fail(error("compareAndSet")) : compareAndSet(...args)))
       }))
       const error = (operation: "get" | "compareAndSet") =>
-        storage.unavailable({ operation, storage: "test", error: "Down", cause: undefined })
+        storeService.unavailable({ operation, storage: "test", error: "Down", cause: undefined })
       const answer = yield* Deferred.make<ScriptedModel.Turn>()
       let asked = 0
       const layer = Session.layer([t.support], { leaseTime: "200 millis" }).pipe(
@@ -189,7 +191,7 @@ describe("DUR-3 a store that is down", () => {
       assert.strictEqual(yield* t.reasonOf(sessions.send("b", "two")), "StoreFailed")
       isDown = false
       yield* completed(sessions, "a")
-      const { text } = yield* Effect.provideService(Session.ask("a", "three"), Session.Session, sessions)
+      const { text } = yield* Effect.provideService(Session.turn("a", "three"), Session.Session, sessions)
       assert.strictEqual(text, "2")
       // A call that failed stored nothing
       assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 5)

@@ -1,4 +1,4 @@
-/** RIGHT-21: the input of a plan in a session has a payload and a context, as that of `Plan.run`. */
+/** RIGHT-21: the input of a plan in a session has a payload and a context, as the input of `Plan.run` has. */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Layer } from "effect"
 import { Agent, ToolResult, VersionedStore } from "effect-emissary"
@@ -25,18 +25,20 @@ type Seen = Pick<Step.Input, "task" | "payload" | "context" | "content">
 const noting = Effect.fnUntraced(function* (work: Effect.Effect<unknown> = Effect.void) {
   const seen: Array<Seen> = []
   const plan = yield* planOf(
-    { name: "noting" },
-    Step.make("note", {
-      context: Reference.fromStart,
-      target: ({ content, context, payload, task }) =>
-        Effect.as(
-          Effect.andThen(
-            Effect.sync(() => seen.push({ task, payload, context, content })),
-            work
-          ),
-          "noted"
-        )
-    })
+    [
+      Step.make("note", {
+        context: Reference.fromStart,
+        target: ({ content, context, payload, task }) =>
+          Effect.as(
+            Effect.andThen(
+              Effect.sync(() => seen.push({ task, payload, context, content })),
+              work
+            ),
+            "noted"
+          )
+      })
+    ],
+    { name: "noting" }
   )
   return { plan, seen }
 })
@@ -71,7 +73,7 @@ describe("RIGHT-21 the input of a plan in a session", () => {
       yield* Effect.gen(function* () {
         const sessions = yield* sessionsOf(hosting(second.plan))
         assert.strictEqual((yield* sessions.send("a", input, { messageId: "m1", agent: "noting" })).messageId, "m1")
-        yield* Session.ask("a", { payload: 7, content: [file] }, { messageId: "m2" }).pipe(
+        yield* Session.turn("a", { payload: 7, content: [file] }, { messageId: "m2" }).pipe(
           Effect.provideService(Session.Session, sessions)
         )
         const later = { task: "7", payload: 7, context: "User: add up\n\nAssistant: noted\n\n7", content: [file] }
@@ -104,15 +106,15 @@ describe("RIGHT-21 the input of a plan in a session", () => {
     const { plan, seen } = yield* noting()
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const ask = Session.ask("a", input, { messageId: "m1", agent: "noting" })
+      const ask = Session.turn("a", input, { messageId: "m1", agent: "noting" })
       yield* ask
       yield* sessions.fork("a", { to: "b" })
       yield* sessions.edit("a", { messageId: "m1", newMessageId: "m2" })
-      yield* Session.ask("a", "and?")
+      yield* Session.turn("a", "and?")
       yield* sessions.edit("a", { messageId: "m2", newMessageId: "m3", input: { ...input, payload: 4 } })
-      yield* Session.ask("a", "and now?")
+      yield* Session.turn("a", "and now?")
       yield* sessions.edit("b", { messageId: "m1", newMessageId: "m4" })
-      yield* Session.ask("b", "and?")
+      yield* Session.turn("b", "and?")
       assert.deepStrictEqual(
         seen.map(({ context, payload }) => [payload, context?.split("\n")[0]]),
         [
@@ -148,7 +150,7 @@ describe("RIGHT-21 the input of a plan in a session", () => {
       ]) {
         assert.strictEqual((yield* send("n", wrong, "noting"))._tag, "InputInvalid", JSON.stringify(wrong))
       }
-      yield* Session.ask("s", "hello", { agent: "support", messageId: "m1" })
+      yield* Session.turn("s", "hello", { agent: "support", messageId: "m1" })
       assert.strictEqual((yield* reasonOf(sessions.edit("s", { messageId: "m1", input })))._tag, "InputInvalid")
     }).pipe(Effect.provide(hosting(plan)))
   })
@@ -161,7 +163,7 @@ describe("RIGHT-21 the input of a plan in a session", () => {
       const result = yield* Session.run(plan, { id: "a", input: { ...input, content: [file] } })
       assert.strictEqual(result.outcome, "Completed")
       yield* sessions.edit("a", { messageId: yield* firstId(sessions), newMessageId: "m2", input: { payload } })
-      yield* Session.ask("a", "and?")
+      yield* Session.turn("a", "and?")
       assert.deepStrictEqual(seen.slice(0, 2), [
         { ...full, content: [file] },
         { task: words, payload, context: words, content: [] }

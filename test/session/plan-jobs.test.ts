@@ -27,7 +27,7 @@ const counting = Effect.fnUntraced(function* (work: Effect.Effect<unknown, unkno
         ),
       writes: name
     })
-  return { plan: yield* planOf({ name: "counting" }, step("a"), step("b", work)), ran }
+  return { plan: yield* planOf([step("a"), step("b", work)], { name: "counting" }), ran }
 })
 
 const hosting =
@@ -123,7 +123,7 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
   test("is not touched by a write, however its key is called (O08)", VersionedStore.layerMemory, function* () {
     const keys = ["k", "head/k", "../head/k", "journal/1:k/"]
     const plan = yield* planOf(
-      ...keys.map((key, index) => Step.make(`s${index}`, { target: () => Effect.succeed(key), writes: key }))
+      keys.map((key, index) => Step.make(`s${index}`, { target: () => Effect.succeed(key), writes: key }))
     )
     yield* Effect.gen(function* () {
       const sessions = yield* Session.Session
@@ -152,12 +152,14 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
     let count = 0
     const looping = (maxIterations: number) =>
       planOf(
-        { name: "looping", maxIterations },
-        Step.make("count", {
-          target: () => Effect.sync(() => ({ n: ++count })),
-          routes: [["count", When.field("n").lessThan(5)]]
-        }),
-        Step.make("end", { target: () => Effect.succeed("done") })
+        [
+          Step.make("count", {
+            target: () => Effect.sync(() => ({ n: ++count })),
+            routes: [["count", When.field("n").lessThan(5)]]
+          }),
+          Step.make("end", { target: () => Effect.succeed("done") })
+        ],
+        { name: "looping", maxIterations }
       )
     const small = yield* looping(3)
     const large = yield* looping(100)
@@ -186,13 +188,15 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
     let count = 0
     const nesting = Effect.fnUntraced(function* (maxIterations: number) {
       const inner = yield* planOf(
-        { name: "inner", maxIterations },
-        Step.make("count", {
-          target: () => Effect.sync(() => ({ n: ++count })),
-          routes: [["count", When.field("n").lessThan(5)]]
-        })
+        [
+          Step.make("count", {
+            target: () => Effect.sync(() => ({ n: ++count })),
+            routes: [["count", When.field("n").lessThan(5)]]
+          })
+        ],
+        { name: "inner", maxIterations }
       )
-      return yield* planOf({ name: "outer" }, Step.make("inner", { target: inner }))
+      return yield* planOf([Step.make("inner", { target: inner })], { name: "outer" })
     })
     const small = yield* nesting(3)
     const large = yield* nesting(100)
@@ -209,14 +213,16 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
       const ran: Array<string> = []
       let isOpen = false
       const plan = yield* planOf(
-        { name: "shop" },
-        Step.make("prepare", { target: () => Effect.sync(() => ran.push("prepare")) }),
-        Step.make("gate", {
-          target: () => {
-            ran.push("gate")
-            return isOpen ? Effect.succeed("open") : Step.pause("the shop is closed")
-          }
-        })
+        [
+          Step.make("prepare", { target: () => Effect.sync(() => ran.push("prepare")) }),
+          Step.make("gate", {
+            target: () => {
+              ran.push("gate")
+              return isOpen ? Effect.succeed("open") : Step.pause("the shop is closed")
+            }
+          })
+        ],
+        { name: "shop" }
       )
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
@@ -239,8 +245,8 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
 
   test("RIGHT-21 that failed has the step and the kind of failure as data", function* () {
     const step = Step.make("print", { target: () => Effect.fail({ _tag: "NoPaper" }) })
-    const inner = yield* planOf({ name: "inner" }, step)
-    const plan = yield* planOf({ name: "nightly" }, Step.make("inner", { target: inner }))
+    const inner = yield* planOf([step], { name: "inner" })
+    const plan = yield* planOf([Step.make("inner", { target: inner })], { name: "nightly" })
     yield* Effect.gen(function* () {
       const error = yield* Effect.flip(Session.run(plan, job))
       assert(error.reason._tag === "TurnFailed")
@@ -284,12 +290,14 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
         }))
         let count = 0
         const plan = yield* planOf(
-          { name: "looping", maxIterations: 1000 },
-          Step.make("count", {
-            target: () => Effect.sync(() => ({ n: ++count })),
-            routes: [["count", When.field("n").lessThan(steps)]],
-            writes: "n"
-          })
+          [
+            Step.make("count", {
+              target: () => Effect.sync(() => ({ n: ++count })),
+              routes: [["count", When.field("n").lessThan(steps)]],
+              writes: "n"
+            })
+          ],
+          { name: "looping", maxIterations: 1000 }
         )
         yield* Session.run(plan, job).pipe(hosting(plan), Effect.provide(counted))
         return { bytes: sizes.reduce((sum, size) => sum + size, 0) / steps, writes: sizes.length / steps }

@@ -12,23 +12,22 @@ import * as t from "./sessions.ts"
 const writer = Agent.make("writer", { instructions: "Write." })
 
 const trip = Effect.flatMap(
-  Plan.make(
-    { name: "trip" },
+  Plan.make("trip", [
     Step.make("look", { target: ({ task }) => Effect.succeed({ found: task }), writes: "newest" }),
     Step.make("write", { target: writer }),
     Step.make("sign", { target: ({ task }) => Effect.succeed(`${task} - Ada`) })
-  ),
+  ]),
   Plan.bind
 )
 
-/** Ids differ in each run, and the depth is that of the run. */
+/** Ids differ in each run, and so does the depth of the run. */
 const withoutIds = (json: unknown): string =>
   JSON.stringify(json, (key, value: unknown) => (key === "runId" || key === "id" || key === "depth" ? null : value))
 
 const wireOf = (events: ReadonlyArray<PlanRun.Event>) =>
   Effect.forEach(events, (event) => Effect.map(PlanRun.eventCodec.encode(event), withoutIds))
 
-/** The events of the plan among those of the runs around it. */
+/** The events of the plan among the events of the runs around it. */
 const ofPlan = (event: Run.Event): ReadonlyArray<PlanRun.Event> => {
   if (event._tag === "ChildEvent") return ofPlan(event.event)
   return event._tag === "PlanEvent" ? [event.event] : []
@@ -59,7 +58,7 @@ const asTool = Effect.gen(function* () {
 )
 
 const asStep = Effect.gen(function* () {
-  const outer = yield* Effect.flatMap(Plan.make(Step.make("inner", { target: yield* trip })), Plan.bind)
+  const outer = yield* Effect.flatMap(Plan.make("plan", [Step.make("inner", { target: yield* trip })]), Plan.bind)
   const changes = yield* Plan.stream(outer, "whales").pipe(Stream.runCollect)
   return yield* wireOf(
     changes.flatMap((change) =>

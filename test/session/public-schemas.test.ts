@@ -5,8 +5,8 @@ import { Limits } from "effect-emissary"
 import { ChatEvent, Session } from "effect-emissary/session"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
-import * as sessionEvents from "#src/session/internal/sessionEvents.ts"
-import * as sessionTypes from "#src/session/internal/sessionTypes.ts"
+import * as events from "#src/session/internal/events.ts"
+import * as types from "#src/session/internal/types.ts"
 import * as stepWrites from "#src/session/internal/stepWrites.ts"
 
 const at = "2026-01-01T00:00:00.000Z"
@@ -30,7 +30,14 @@ interface Row {
 
 const updated = (metadata: unknown) => ({ _tag: "SessionUpdated", at, metadata })
 
-const request = (found: unknown) => ({ callId: "c", name: "pay", arguments: found, digest: "d", shown: "pay" })
+const request = (found: unknown) => ({
+  _tag: "Approval",
+  callId: "c",
+  name: "pay",
+  arguments: found,
+  digest: "d",
+  shown: "pay"
+})
 
 const state = (found: unknown) => ({
   agent: "support",
@@ -43,7 +50,7 @@ const state = (found: unknown) => ({
   usage: {}
 })
 
-const asked = (found: unknown) => ({ _tag: "ApprovalRequested", at, callId: "c", arguments: found, digest: "d" })
+const asked = (found: unknown) => ({ _tag: "Requested", at, request: request(found) })
 
 const error = (found: unknown) => ({
   _tag: "SessionError",
@@ -97,8 +104,8 @@ const rows: Readonly<Record<string, Row>> = {
   },
   Answer: {
     schema: Session.Answer,
-    wire: { text: "", outcome: { _tag: "Completed", output: 1 }, sequence: 1, cursor: "a.1" },
-    with: (output) => ({ text: "", outcome: { _tag: "Completed", output }, sequence: 1, cursor: "a.1" })
+    wire: { text: "", outcome: "Completed", output: 1, sequence: 1, cursor: "a.1" },
+    with: (output) => ({ text: "", outcome: "Completed", output, sequence: 1, cursor: "a.1" })
   },
   SessionError: { schema: Session.SessionError, wire: error("x"), with: error },
   ChatEvent: { schema: ChatEvent.ChatEvent, wire: asked({ a: 1 }), with: asked },
@@ -135,11 +142,11 @@ describe("RIGHT-22 L2 the public Schemas of sessions", () => {
 
   test("RIGHT-22 they have the JSON Schema of what they read", function* () {
     const pairs: ReadonlyArray<readonly [Schema.Top, Schema.Top]> = [
-      [Session.Event, sessionEvents.EventSchema],
-      [Session.Entry, sessionEvents.EntrySchema],
-      [Session.State, sessionTypes.StateSchema],
-      [Session.Page, sessionTypes.PageSchema],
-      [Session.Receipt, sessionTypes.ReceiptSchema],
+      [Session.Event, events.EventSchema],
+      [Session.Entry, events.EntrySchema],
+      [Session.State, types.StateSchema],
+      [Session.Page, types.PageSchema],
+      [Session.Receipt, types.ReceiptSchema],
       [Session.Written, stepWrites.WrittenSchema]
     ]
     for (const [outer, inner] of pairs) {
@@ -148,7 +155,7 @@ describe("RIGHT-22 L2 the public Schemas of sessions", () => {
   })
 
   test("RIGHT-22 they refuse to write what they refuse to read", t.over([{ text: "hi" }]), function* () {
-    yield* Session.ask("a", "hello")
+    yield* Session.turn("a", "hello")
     const sessions = yield* Session.Session
     const state = Option.getOrThrow(yield* sessions.state("a"))
     yield* Schema.encodeEffect(Session.State)(state)

@@ -40,8 +40,9 @@ const layers = [
 const endOf = Effect.fnUntraced(function* (id: string, receipt: Session.Receipt) {
   const exit = yield* Effect.exit(Session.await(id, receipt))
   const events = yield* Stream.runCollect(Session.turnEvents(id, receipt))
+  assert.deepStrictEqual(yield* Stream.runCollect(Session.turnLive(id, receipt)), events)
   const end = Exit.match(exit, {
-    onSuccess: ({ outcome, text }) => [outcome._tag, text],
+    onSuccess: ({ outcome, text }) => [outcome, text],
     onFailure: (cause) =>
       Option.match(Cause.findErrorOption(cause), {
         onNone: () => ["none"],
@@ -63,12 +64,12 @@ for (const [name, layer] of layers) {
       Effect.gen(function* () {
         for (const approved of [true, false]) {
           const id = `a${approved}`
-          yield* Session.ask(id, "pay")
+          yield* Session.turn(id, "pay")
           const decisions = approve((yield* t.stateOf(sessions, id)).requests, approved)
           const receipt = yield* sessions.decide(id, decisions)
           assert.deepStrictEqual(yield* endOf(id, receipt), ["Completed", "re: pay", "RunFinished"])
           const [decided] = yield* Stream.runCollect(
-            Stream.take(sessions.events(id, { after: receipt.sequence - 1 }), 1)
+            Stream.take(sessions.events(id, { after: t.cursorAt(receipt.cursor, receipt.sequence - 1) }), 1)
           )
           assert.deepStrictEqual([decided?.event._tag, decided?.cursor], ["DecisionsReceived", receipt.cursor])
           const again = yield* sessions.decide(id, decisions)
@@ -82,15 +83,15 @@ for (const [name, layer] of layers) {
 
     rule("resume: the turn that it begins, the one that is under way, and one that changes nothing", (sessions) =>
       Effect.gen(function* () {
-        yield* Effect.exit(Session.ask("a", "fail"))
+        yield* Effect.exit(Session.turn("a", "fail"))
         const failed = yield* sessions.resume("a")
         assert.deepStrictEqual(yield* endOf("a", failed), ["TurnFailed", "ModelFailed", "TurnFailed"])
 
-        yield* Session.ask("b", "hi")
+        yield* Session.turn("b", "hi")
         // the turn makes no answer
         assert.deepStrictEqual(yield* endOf("b", yield* sessions.resume("b")), ["Completed", "", "RunFinished"])
 
-        yield* Session.ask("c", "pay")
+        yield* Session.turn("c", "pay")
         const waiting = yield* endOf("c", yield* sessions.resume("c"))
         assert.deepStrictEqual(waiting, ["AwaitingApproval", "", "RunFinished"])
 
@@ -121,7 +122,7 @@ for (const [name, layer] of layers) {
         assert.deepStrictEqual([idle.isInterrupted, idle.isOfNewest], [undefined, true])
         assert.deepStrictEqual(yield* endOf("a", idle), ["Completed", "re: next"])
 
-        yield* Session.ask("b", "pay")
+        yield* Session.turn("b", "pay")
         const denied = yield* sessions.interrupt("b")
         assert.deepStrictEqual([denied.isInterrupted, ...(yield* endOf("b", denied))], [true, "Interrupted", ""])
         assert.strictEqual(denied.cursor, (yield* t.stateOf(sessions, "b")).cursor)
@@ -131,7 +132,7 @@ for (const [name, layer] of layers) {
 
     rule("update and fork: the newest turn, at once where none is due", (sessions) =>
       Effect.gen(function* () {
-        yield* Session.ask("a", "hi")
+        yield* Session.turn("a", "hi")
         const titled = yield* sessions.update("a", { title: "A" })
         assert.strictEqual(titled.cursor, (yield* t.stateOf(sessions, "a")).cursor)
         assert.deepStrictEqual(yield* endOf("a", titled), ["Completed", "re: hi"])
@@ -142,14 +143,16 @@ for (const [name, layer] of layers) {
         assert.deepStrictEqual([forked.sequence, forked.isOfNewest], [1, true])
         assert.deepStrictEqual(yield* endOf("b", forked), ["Completed", "re: hi"])
         assert.deepStrictEqual(
-          yield* sessions.fork("a", { to: "b", at: forked.sequence + 99 }).pipe(t.reasonOf),
+          yield* sessions
+            .fork("a", { to: "b", at: t.cursorAt((yield* t.stateOf(sessions, "a")).cursor, forked.sequence + 99) })
+            .pipe(t.reasonOf),
           "EventsUnknown"
         )
         assert.deepStrictEqual(yield* sessions.fork("a", { to: "b" }), forked)
 
-        const { sequence } = yield* sessions.send("c", "slow")
+        const { cursor } = yield* sessions.send("c", "slow")
         const under = yield* Effect.forkChild(endOf("c", yield* sessions.update("c", { title: "C" })))
-        const early = yield* sessions.fork("c", { to: "d", at: sequence })
+        const early = yield* sessions.fork("c", { to: "d", at: cursor })
         assert.deepStrictEqual(yield* endOf("d", early), ["NotFound", ""])
         yield* Effect.sleep("50 millis")
         yield* sessions.interrupt("c")

@@ -1,5 +1,6 @@
 /** L10, MEND-6, MEND-15: the fold of the events of a session. */
-import * as sessionEvents from "#src/session/internal/sessionEvents.ts"
+import type * as events from "#src/session/internal/events.ts"
+import * as fold from "#src/session/internal/fold.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, DateTime, Effect, Layer, Result } from "effect"
 import { VersionedStore } from "effect-emissary"
@@ -9,7 +10,7 @@ import * as t from "./sessions.ts"
 
 const at = DateTime.makeUnsafe(0)
 
-const message = (number: number): sessionEvents.Event => ({
+const message = (number: number): events.Event => ({
   _tag: "MessageReceived",
   at,
   agent: "a",
@@ -18,11 +19,11 @@ const message = (number: number): sessionEvents.Event => ({
   digest: "sha256:0"
 })
 
-const fold = (memory: sessionEvents.Memory, ...events: ReadonlyArray<sessionEvents.Event>) =>
-  Result.getOrThrow(sessionEvents.applyAll(memory, events))
+const folded = (state: fold.SessionState, ...events: ReadonlyArray<events.Event>) =>
+  Result.getOrThrow(fold.applyAll(state, events))
 
 const withMessages = (count: number) =>
-  fold(sessionEvents.empty("a"), ...Array.from({ length: count }, (_, number) => message(number)))
+  folded(fold.empty("a"), ...Array.from({ length: count }, (_, number) => message(number)))
 
 /** The number of elements that are copied or looked at while `f` runs. */
 const countElements = (f: () => void): number => {
@@ -46,14 +47,14 @@ const countElements = (f: () => void): number => {
 describe("MEND-6 the queue of a session", () => {
   it("a message costs the same however many wait, when it comes and when it is taken", () => {
     const [few, many] = [300, 6000].map((count) => {
-      const memory = withMessages(count)
-      assert.strictEqual(Chunk.size(memory.queue), count)
+      const state = withMessages(count)
+      assert.strictEqual(Chunk.size(state.queue), count)
       return countElements(() => {
-        let next = fold(memory, message(count), message(count + 1))
-        assert.isTrue(sessionEvents.hasWork(next))
+        let next = folded(state, message(count), message(count + 1))
+        assert.isTrue(fold.hasWork(next))
         for (let number = 0; number < 3; number++) {
-          assert.strictEqual(sessionEvents.nextMessage(next)?.messageId, `${number}`)
-          next = fold(next, { _tag: "MessageDropped", at, messageId: `${number}`, error: failure })
+          assert.strictEqual(fold.nextMessage(next)?.messageId, `${number}`)
+          next = folded(next, { _tag: "MessageDropped", at, messageId: `${number}`, error: failure })
         }
         assert.strictEqual(Chunk.size(next.queue), count - 1)
       })
@@ -63,19 +64,19 @@ describe("MEND-6 the queue of a session", () => {
   })
 
   it("a message that is dropped is forgotten, and the others stay in their order", () => {
-    const memory = fold(withMessages(3), { _tag: "MessageDropped", at, messageId: "0", error: failure })
+    const state = folded(withMessages(3), { _tag: "MessageDropped", at, messageId: "0", error: failure })
     assert.deepStrictEqual(
-      Array.from(memory.queue, ({ messageId }) => messageId),
+      Array.from(state.queue, ({ messageId }) => messageId),
       ["1", "2"]
     )
     assert.deepStrictEqual(
-      memory.received.map(({ messageId }) => messageId),
+      state.received.map(({ messageId }) => messageId),
       ["1", "2"]
     )
   })
 })
 
-const failure: sessionEvents.Failure = { reason: "Refused", category: "invalid", message: "too large" }
+const failure: events.Failure = { reason: "Refused", category: "invalid", message: "too large" }
 
 describe("MEND-15 what a session remembers", () => {
   it("the ids of 256 messages: the first, and the newest (V28, KEEP-3)", () => {
@@ -101,16 +102,16 @@ describe("MEND-15 what a session remembers", () => {
       const decision = { callId: request.callId, digest: request.digest, approved: true }
       const other = { ...decision, digest: "sha256:other" }
       const events = (yield* t.stored(sessions, "a")).map(({ event }) => event)
-      const waits = fold(sessionEvents.empty("worker"), ...events, {
+      const waits = folded(fold.empty("worker"), ...events, {
         _tag: "DecisionsReceived",
         at,
         decisions: [other, decision]
       })
       const { callId, ...verdict } = decision
       const decided = { _tag: "ApprovalDecided", at, callId, ...verdict } as const
-      assert.deepStrictEqual(fold(waits, { _tag: "RunEvent", event: decided }).decisions, [other])
+      assert.deepStrictEqual(folded(waits, { _tag: "RunEvent", event: decided }).decisions, [other])
       const dropped = { _tag: "DecisionsDropped", at, decisions: [decision], error: failure } as const
-      assert.deepStrictEqual(fold(waits, dropped).decisions, [other])
+      assert.deepStrictEqual(folded(waits, dropped).decisions, [other])
     }).pipe(Effect.scoped)
   )
 })

@@ -18,8 +18,8 @@ import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
-import * as storage from "#src/store/internal/storage.ts"
-import * as sessionLog from "#src/session/internal/sessionLog.ts"
+import * as storeService from "#src/store/internal/storeService.ts"
+import * as eventLog from "#src/session/internal/eventLog.ts"
 import { changed } from "../store/changed.ts"
 import * as t from "./sessions.ts"
 
@@ -47,7 +47,7 @@ describe("DUR-3 a store that fails for a while", () => {
         assert.strictEqual(Result.isFailure(failed) && failed.failure.reason._tag, "StoreFailed")
         yield* Ref.set(isDown, false)
         assert.isTrue(Option.isNone(yield* state("a")))
-        assert.strictEqual((yield* Session.ask("a", "Hi")).text, "Hello.")
+        assert.strictEqual((yield* Session.turn("a", "Hi")).text, "Hello.")
       }).pipe(Effect.provide(sessions))
     })
   )
@@ -61,7 +61,7 @@ const collected = () => {
 }
 
 describe("MEND-7 a store that fails while a turn is under way", () => {
-  const down = storage.unavailable({
+  const down = storeService.unavailable({
     operation: "compareAndSet",
     storage: "database",
     error: "UnknownError, SQLITE_FULL",
@@ -94,7 +94,7 @@ describe("MEND-7 a store that fails while a turn is under way", () => {
       )
     )
     return yield* Effect.gen(function* () {
-      const asking = yield* Effect.forkChild(Session.ask("a", "Hi"))
+      const asking = yield* Effect.forkChild(Session.turn("a", "Hi"))
       yield* Deferred.await(asked)
       yield* TestClock.adjust(time)
       yield* Ref.set(isDown, false)
@@ -125,7 +125,7 @@ describe("MEND-7 a store that fails while a turn is under way", () => {
 describe("MEND-7 a damaged session", () => {
   const worker = t.withTool("worker")
 
-  /** A session of two turns, of which one stored event is damaged. */
+  /** A session of two turns with one damaged event. */
   const damaged = Effect.fnUntraced(function* (
     damage: (store: VersionedStore.Service, key: string) => Effect.Effect<unknown, unknown>
   ) {
@@ -139,8 +139,8 @@ describe("MEND-7 a damaged session", () => {
       Effect.gen(function* () {
         const sessions = yield* t.sessionsOf(layer)
         for (const text of ["one", "two"]) {
-          const { sequence } = yield* sessions.send("a", text)
-          yield* t.turns(sessions, "a", 1, sequence)
+          const { cursor } = yield* sessions.send("a", text)
+          yield* t.turns(sessions, "a", 1, cursor)
         }
       })
     )
@@ -241,7 +241,7 @@ describe("MEND-7 a damaged session", () => {
     Effect.gen(function* () {
       const store = yield* VersionedStore.VersionedStore
       const sessions = yield* t.sessionsOf(Session.layer([t.support], { idleTime: 0 }))
-      yield* Session.ask("a", "one").pipe(Effect.provideService(Session.Session, sessions))
+      yield* Session.turn("a", "one").pipe(Effect.provideService(Session.Session, sessions))
       const { value, version } = Option.getOrThrow(yield* store.get("session/head/a"))
       // Sound: a head is an object with segments
       const head = value as { readonly segments: ReadonlyArray<{ readonly batches: number }> }
@@ -291,7 +291,7 @@ describe("DUR-2 snapshots", () => {
   it.effect("a process that writes from an old state deletes no events that are kept for readers", () =>
     Effect.gen(function* () {
       const store = yield* VersionedStore.VersionedStore
-      const log = sessionLog.make(store, "session", Number.POSITIVE_INFINITY)
+      const log = eventLog.make(store, "session", Number.POSITIVE_INFINITY)
       const at = yield* DateTime.now
       const event = { _tag: "ResumeReceived", at } as const
       const made = yield* log.create("a", "support", { owner: "one", updated: at })

@@ -1,7 +1,8 @@
+import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Run, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -19,7 +20,9 @@ describe("DUR-1 Session", () => {
   it.live("answers messages one after the other", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const [first, second] = yield* Effect.all([Session.ask("a", "one"), Session.ask("a", "two")], { concurrency: 2 })
+      const [first, second] = yield* Effect.all([Session.turn("a", "one"), Session.turn("a", "two")], {
+        concurrency: 2
+      })
       assert.deepStrictEqual([first.text, second.text], ["1", "2"])
       assert.deepStrictEqual(roles(yield* sessions.history("a")), ["system", "user", "assistant", "user", "assistant"])
       const state = Option.getOrThrow(yield* sessions.state("a"))
@@ -31,6 +34,32 @@ describe("DUR-1 Session", () => {
         Array.from({ length: state.sequence }, (_, index) => index + 1)
       )
     }).pipe(Effect.provide(over([{ text: "1" }, { text: "2" }])))
+  )
+
+  it.live(
+    "HOUSE-6 ask returns the text of an answer, and fails with the outcome of a turn that ends without one",
+    () => {
+      const toolkit = Toolkit.make(
+        Tool.make("pay", { parameters: Schema.Struct({ iban: Schema.String }), needsApproval: true })
+      )
+      const pay = { toolCalls: [{ name: "pay", params: { iban: "ARGUMENT-SECRET" } }] }
+      const layer = Session.layer([Agent.make("cashier", { toolkit, maxSteps: 1 })]).pipe(
+        Layer.provide(VersionedStore.layerMemory),
+        Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
+        Layer.provide(ScriptedModel.layer([{ text: "Hello." }, pay, { text: "TEXT-SECRET", ...pay }]))
+      )
+      return Effect.gen(function* () {
+        assert.strictEqual(yield* Session.ask("a", "Hi"), "Hello.")
+        const limited = yield* Effect.flip(Session.ask("a", "Pay"))
+        assert(limited._tag === "TurnIncomplete")
+        assert.strictEqual(limited.answer.outcome, "MaxSteps")
+        assert.include(limited.message, 'Turn of session "a": expected an answer, got the outcome MaxSteps.')
+        const all = yield* Session.askMany([{ id: "b", input: "Pay" }])
+        const [failed] = all.map((one) => (Result.isFailure(one) ? one.failure : undefined))
+        assert(failed?._tag === "TurnIncomplete" && failed.answer.text === "TEXT-SECRET")
+        assert.notMatch(JSON.stringify(failed) + inspect(failed, { depth: 9 }) + String(failed), /SECRET/)
+      }).pipe(Effect.provide(layer))
+    }
   )
 
   it.live("waits for approvals and takes decisions", () => {
@@ -45,22 +74,22 @@ describe("DUR-1 Session", () => {
     )
     return Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const waiting = yield* Session.ask("a", "Pay 5 euros")
-      assert.strictEqual(waiting.outcome._tag, "AwaitingApproval")
+      const waiting = yield* Session.turn("a", "Pay 5 euros")
+      assert.strictEqual(waiting.outcome, "AwaitingApproval")
       const state = Option.getOrThrow(yield* sessions.state("a"))
       assert.strictEqual(state.status, "waiting")
-      const decisions = state.requests.map((request) => ({ ...request, approved: true }))
+      const decisions = state.requests.filter(Run.isApprovable).map(Run.approve)
       assert.lengthOf(decisions, 1)
       yield* sessions.decide("a", [])
       assert.strictEqual(Option.getOrThrow(yield* sessions.state("a")).sequence, state.sequence)
       yield* sessions.decide("a", decisions)
       yield* sessions.decide("a", decisions)
-      const last = yield* sessions.events("a", { after: state.sequence }).pipe(
+      const last = yield* sessions.events("a", { after: state.cursor }).pipe(
         Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished"),
         Stream.runLast
       )
       assert.isTrue(Option.isSome(last))
-      assert.strictEqual(Option.getOrThrow(yield* sessions.state("a")).outcome?._tag, "Completed")
+      assert.strictEqual(Option.getOrThrow(yield* sessions.state("a")).outcome, "Completed")
     }).pipe(Effect.provide(layer))
   })
 
@@ -78,12 +107,12 @@ describe("DUR-1 Session", () => {
       )
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const fiber = yield* Effect.forkChild(Session.ask("a", "one"))
+        const fiber = yield* Effect.forkChild(Session.turn("a", "one"))
         yield* Deferred.await(started)
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
         const answer = yield* Fiber.join(fiber)
-        assert.strictEqual(answer.outcome._tag, "Interrupted")
-        const next = yield* Session.ask("a", "two")
+        assert.strictEqual(answer.outcome, "Interrupted")
+        const next = yield* Session.turn("a", "two")
         assert.strictEqual(next.text, "Hello.")
       }).pipe(Effect.provide(layer))
     })

@@ -1,12 +1,12 @@
-import { Effect, type Layer, Schema, type Stream } from "effect"
+import { type Context, Effect, type Layer, Schema, type Stream } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Sharding } from "effect/cluster"
-import { Agent, type VersionedStore } from "effect-emissary"
+import { Agent, type ModelRegistry, type ToolResolver, type VersionedStore } from "effect-emissary"
 import { ClusterSession, Session } from "effect-emissary/session"
-import { Plan, Step } from "effect-emissary/plan"
+import { Plan, type PlanInvalid, Step } from "effect-emissary/plan"
 import type { SqlClient } from "effect/sql"
 import { expectTypeOf } from "vitest"
-import { struct } from "#src/session/internal/sessionTypes.ts"
+import { struct } from "#src/session/internal/types.ts"
 
 // MEND-14: a function that takes several agents requires what each of them requires
 
@@ -32,16 +32,34 @@ expectTypeOf(Session.layer([Agent.make("none", {})])).toEqualTypeOf<Layer.Layer<
 const host = <R>(agent: Session.Hosted<R>) => Session.layer([agent, one])
 expectTypeOf(host(two)).toEqualTypeOf<Layer.Layer<Session.Session, never, Handlers | Services>>()
 
-// @ts-expect-error a layer of sessions has an agent
-void Session.layer([])
+// HOUSE-6: agents that messages carry are an option, and a plan is hosted by the Effect that binds it, whose failure is one of the layer
 
+declare const Lookup: Context.Service<"lookup", string>
+const decode = (_: unknown) => Effect.as(Lookup, one)
+expectTypeOf(Session.layer([], { definitions: decode })).toEqualTypeOf<
+  Layer.Layer<Session.Session, never, "lookup" | Tool.Handler<"add"> | Services>
+>()
+expectTypeOf(Session.layer([two], { definitions: Agent.decode, keepEvents: 10 })).toEqualTypeOf<
+  Layer.Layer<
+    Session.Session,
+    never,
+    Tool.Handler<"subtract"> | ModelRegistry.ModelRegistry | ToolResolver.ToolResolver | Services
+  >
+>()
 // @ts-expect-error a toolkit is no agent
 void Session.layer([one, toolkitOf("add")])
 
 const planned = Effect.flatMap(
-  Plan.make(Step.make("first", { target: one }), Step.make("second", { target: two })),
+  Plan.make("plan", [Step.make("first", { target: one }), Step.make("second", { target: two })]),
   Plan.bind
 )
+type BindError = PlanInvalid.PlanInvalid | Effect.Error<typeof planned>
+expectTypeOf(Session.layer([Three, planned])).toEqualTypeOf<
+  Layer.Layer<Session.Session, BindError, Three | Handlers | Services>
+>()
+expectTypeOf(ClusterSession.layer([planned, one])).toEqualTypeOf<
+  Layer.Layer<Session.Session, BindError, Handlers | Services | Sharding.Sharding | SqlClient.SqlClient>
+>()
 expectTypeOf<Effect.Success<typeof planned>>().toEqualTypeOf<
   Plan.Bound<Schema.Json, Handlers | LanguageModel.LanguageModel>
 >()
@@ -107,3 +125,8 @@ void struct<Mail>()({ text: Schema.String })
 void struct<Mail>()({ text: Schema.String, model, size: Schema.Number })
 // @ts-expect-error a field has another type
 void struct<Mail>()({ text: Schema.Number, model })
+
+// HOUSE-6 after the end of a turn a reader would wait without end: neither it nor a state is the place of a turn
+expectTypeOf<Session.Receipt>().toExtend<Session.TurnPlace>()
+expectTypeOf<Session.Answer>().not.toExtend<Session.TurnPlace>()
+expectTypeOf<Session.State>().not.toExtend<Session.TurnPlace>()

@@ -6,15 +6,16 @@ import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
-import * as sessionEvents from "#src/session/internal/sessionEvents.ts"
-import type { Stored } from "#src/session/internal/sessionLog.ts"
+import type * as events from "#src/session/internal/events.ts"
+import * as fold from "#src/session/internal/fold.ts"
+import type { Stored } from "#src/session/internal/eventLog.ts"
 
 export const support = Agent.make("support", { instructions: "You help customers." })
 
 /** Sessions in memory, with a model that answers with its script. */
 export const over = (
   script: ScriptedModel.Script,
-  options?: Parameters<typeof Session.layer>[1],
+  options?: Session.LayerOptions,
   streaming?: Parameters<typeof ScriptedModel.layer>[1]
 ) =>
   Session.layer([support], options).pipe(
@@ -23,9 +24,9 @@ export const over = (
   )
 
 /** Events to append to a stored session. */
-export const addition = ({ memory }: Stored, events: ReadonlyArray<sessionEvents.Event>) => ({
+export const addition = ({ state }: Stored, events: ReadonlyArray<events.Event>) => ({
   events,
-  memory: Result.getOrThrow(sessionEvents.applyAll(memory, events))
+  state: Result.getOrThrow(fold.applyAll(state, events))
 })
 
 /** A store that outlives the layers over it. */
@@ -43,7 +44,8 @@ export const asked = ({ messages }: ScriptedModel.Request): string =>
 export const echo: ScriptedModel.TurnFunction = (request) => ({ text: `re: ${asked(request)}` })
 
 /** Which event it is, of the session or of its run. */
-export const tagOf = ({ event }: Session.Entry): string => (event._tag === "RunEvent" ? event.event._tag : event._tag)
+export const tagOf = ({ event }: Session.LiveEntry): string =>
+  event._tag === "RunEvent" ? event.event._tag : event._tag
 
 /** True for the event that ends a turn. */
 export const endsTurn = (entry: Session.Entry): boolean => ["RunFinished", "TurnFailed"].includes(tagOf(entry))
@@ -60,8 +62,12 @@ export const tags = (sessions: Session.Service, id: string) =>
 export const stateOf = (sessions: Session.Service, id: string) =>
   Effect.map(sessions.state(id), (state) => Option.getOrThrow(state))
 
+/** The cursor of the event with this number, of the session that has this cursor; none for 0. */
+export const cursorAt = (cursor: string, sequence: number): string | undefined =>
+  sequence === 0 ? undefined : cursor.replace(/\d+$/, String(sequence))
+
 /** Waits for the end of so many turns after an event. */
-export const turns = (sessions: Session.Service, id: string, count: number, after = 0) =>
+export const turns = (sessions: Session.Service, id: string, count: number, after?: string) =>
   sessions.events(id, { after }).pipe(Stream.filter(endsTurn), Stream.take(count), Stream.runCollect)
 
 /**

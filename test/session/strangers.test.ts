@@ -85,7 +85,7 @@ describe("RIGHT-13 L11 a process without the agent", () => {
         // By itself, without a message or a call
         const back = yield* t.sessionsOf(owner)
         yield* rest
-        assert.strictEqual((yield* t.stateOf(back, "job")).outcome?._tag, "Completed")
+        assert.strictEqual((yield* t.stateOf(back, "job")).outcome, "Completed")
         assert.deepStrictEqual((yield* t.tags(back, "job")).slice(0, before.length), before)
       }).pipe(Effect.scoped)
     )
@@ -116,7 +116,7 @@ describe("RIGHT-13 L11 a process without the agent", () => {
       const after = yield* t.sessionsOf(owner)
       yield* TestClock.adjust("11 seconds")
       yield* rest
-      assert.strictEqual((yield* t.stateOf(after, "a")).outcome?._tag, "Completed")
+      assert.strictEqual((yield* t.stateOf(after, "a")).outcome, "Completed")
     }).pipe(Effect.scoped)
   )
 
@@ -148,7 +148,7 @@ describe("RIGHT-13 L11 a process without the agent", () => {
       const last = Layer.provide(ClusterSession.layer([jobs], options), runner(Effect.succeed("ok")))
       const after = yield* t.sessionsOf(last)
       yield* t.until(after, "job", "idle")
-      assert.strictEqual((yield* t.stateOf(after, "job")).outcome?._tag, "Completed")
+      assert.strictEqual((yield* t.stateOf(after, "job")).outcome, "Completed")
     }).pipe(Effect.scoped)
   )
 })

@@ -2,7 +2,7 @@
  * The suite of sessions: the rules that every layer of sessions keeps, and the agents that the sessions are with.
  *
  * The messages of the rules are commands. The model answers `reply x` with `x`, and `fail x` with an error while it is down. For
- * `think x` it waits at the gate `x`. Any other command is a call of the tool with that name.
+ * `think x` it waits at the gate `x`, and for `type x` it writes `x` many times, slowly. Any other command is a call of the tool with that name.
  */
 
 import {
@@ -26,6 +26,7 @@ import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel, type Conformance } from "effect-emissary/testing"
 import * as localSessions from "#src/session/internal/localSessions.ts"
 import { endWithin, expectEqual, makeCheck, realClock, show } from "#src/testing/internal/checks.ts"
+import { cursorAt } from "./sessions.ts"
 
 const Named = Schema.Struct({ name: Schema.String })
 
@@ -49,7 +50,7 @@ const agent = "conformance"
 
 /** The agents of a check, and what they have done. */
 const makeFixture = Effect.gen(function* () {
-  const probe = { isDown: false, thinking: 0, most: 0, ran: new Array<string>() }
+  const probe = { isDown: false, failures: 0, thinking: 0, most: 0, ran: new Array<string>() }
   const gates = new Map<string, Gate>()
 
   const gate = (name: string): Gate => {
@@ -73,8 +74,14 @@ const makeFixture = Effect.gen(function* () {
         return Effect.succeed({ text: name })
       case "think":
         return Effect.as(pass(name), { text: name })
+      case "type":
+        return Effect.succeed({ text: name.repeat(40), chunkDelay: "20 millis" })
       case "fail":
-        return Effect.succeed(probe.isDown ? { fail: { reason: "RateLimitError" } } : { text: name })
+        return Effect.succeed(probe.isDown ? { fail: { reason: "AuthenticationError" } } : { text: name })
+      case "retry":
+        return Effect.succeed(
+          probe.failures++ === 0 ? { text: "Half", fail: { reason: "RateLimitError" } } : { text: name }
+        )
       case "delegate":
         return Effect.succeed({ toolCalls: [{ name: command, params: { input: `pay ${name}` } }] })
       default:
@@ -109,10 +116,9 @@ const makeFixture = Effect.gen(function* () {
   })
   const clerk = Agent.make("clerk", { toolkit: [Pay] })
   const tools = [...Object.values(toolkit.tools), Agent.asTool(clerk, { name: "delegate", description: "Delegates" })]
-  const plan = yield* Plan.make(
-    { name: "conformance_plan" },
+  const plan = yield* Plan.make("conformance_plan", [
     Step.make("shout", { target: ({ task }) => Effect.succeed(`${task}!`) })
-  )
+  ])
   const services = yield* Layer.build(Layer.merge(handlers, ScriptedModel.layer(answer)))
   const hosted = localSessions.agentsOf([
     Agent.make(agent, { toolkit: tools }),
@@ -129,7 +135,7 @@ type Fixture = Effect.Success<typeof makeFixture>
 /**
  * One rule.
  *
- * - `id`: begins the ids of its sessions, of which there are none.
+ * - `id`: begins the ids of its sessions, which do not exist yet.
  * - `open`: opens the sessions for as long as they are used. A rule that opens them twice expects to find its own again.
  * - `expectNext`: names the event that the rule waits for from here on.
  */
@@ -144,7 +150,7 @@ interface Input {
 
 interface Rule {
   readonly name: string
-  /** The ids of its sessions, after that of the input. */
+  /** The ids of its sessions, after the `id` of the input. */
   readonly ids: ReadonlyArray<string>
   readonly check: (input: Input) => Effect.Effect<void, unknown>
 }
@@ -163,7 +169,7 @@ const rule = (name: string, body: Body, ids: ReadonlyArray<string> = [""]): Rule
 // Sessions as the rules see them
 
 const ask = (sessions: Session.Service, id: string, text: Session.Input, options?: Session.SendOptions) =>
-  Effect.provideService(Session.ask(id, text, { agent, ...options }), Session.Session, sessions)
+  Effect.provideService(Session.turn(id, text, { agent, ...options }), Session.Session, sessions)
 
 const send = (sessions: Session.Service, id: string, text: Session.Input, options?: Session.SendOptions) =>
   sessions.send(id, text, { agent, ...options })
@@ -188,7 +194,7 @@ const untilStatus = (sessions: Session.Service, input: Input, status: Session.St
 
 const encodeEntry = Schema.encodeSync(Session.Entry)
 
-const readEntries = (sessions: Session.Service, id: string, after: number | string, count: number) =>
+const readEntries = (sessions: Session.Service, id: string, after: string | undefined, count: number) =>
   Effect.map(sessions.events(id, { after }).pipe(Stream.take(count), Stream.runCollect), (entries) =>
     entries.map((entry): unknown => encodeEntry(entry))
   )
@@ -198,8 +204,31 @@ const everyEntry = Effect.fnUntraced(function* (sessions: Session.Service, id: s
   return yield* sessions.events(id).pipe(Stream.take(sequence), Stream.runCollect)
 })
 
+const endsLive = ({ event }: Session.LiveEntry): boolean =>
+  event._tag === "TurnFailed" || (event._tag === "RunEvent" && event.event._tag === "RunFinished")
+
+/** The answers on the screen of a live reader. A piece that does not follow, and a draft that its message differs from, are problems. */
+const writtenIn = (entries: ReadonlyArray<Session.LiveEntry>): ReadonlyArray<string> => {
+  const screen = new Map<string, string>()
+  for (const { event } of entries) {
+    if (event._tag === "AnswerWithdrawn" && !screen.delete(event.messageId)) screen.set(event.messageId, "never shown")
+    if (event._tag === "AnswerDelta") {
+      const before = screen.get(event.messageId) ?? ""
+      screen.set(
+        event.messageId,
+        before.length === event.offset ? before + event.delta : "a piece that does not follow"
+      )
+    }
+    if (event._tag !== "RunEvent" || event.event._tag !== "ModelAnswered") continue
+    const { message } = event.event
+    const text = Message.text(message)
+    screen.set(message.id, text.startsWith(screen.get(message.id) ?? "") ? text : "another text than its draft")
+  }
+  return Array.from(screen.values())
+}
+
 /** Waits for the end of the turn that is under way or due. */
-const untilEnd = (sessions: Session.Service, id: string, after: number) =>
+const untilEnd = (sessions: Session.Service, id: string, after: string) =>
   sessions.events(id, { after }).pipe(
     Stream.takeUntil(
       ({ event }) => event._tag === "TurnFailed" || (event._tag === "RunEvent" && event.event._tag === "RunFinished")
@@ -245,12 +274,12 @@ const countMessages = (entries: ReadonlyArray<Session.Entry>, messageId: string)
   entries.filter(({ event }) => event._tag === "MessageReceived" && event.messageId === messageId).length
 
 const requestOf = Effect.fnUntraced(function* (sessions: Session.Service, input: Input) {
-  const { requests, sequence } = yield* untilStatus(sessions, input, "waiting")
+  const { cursor, requests, sequence } = yield* untilStatus(sessions, input, "waiting")
   const [request] = requests
   if (request === undefined || requests.length > 1) {
     return yield* Effect.fail(`requests: expected one, got ${requests.length}`)
   }
-  return { request, sequence }
+  return { cursor, request, sequence }
 })
 
 /** Ids that databases and paths like to confuse. */
@@ -279,7 +308,9 @@ const messages: ReadonlyArray<Rule> = [
       const receipt = yield* send(sessions, id, "think a", { messageId: "m" })
       yield* expectEqual("the id in the receipt", "m", receipt.messageId)
       yield* expectNext("the event of the message, before the model answers")
-      const entry = yield* sessions.events(id, { after: receipt.sequence - 1 }).pipe(Stream.runHead)
+      const entry = yield* sessions
+        .events(id, { after: cursorAt(receipt.cursor, receipt.sequence - 1) })
+        .pipe(Stream.runHead)
       const event = Option.getOrUndefined(entry)?.event
       const isMessage = event?._tag === "MessageReceived" && event.messageId === "m" && event.agent === agent
       if (!isMessage) return yield* Effect.fail(`event ${receipt.sequence}: expected the message, got ${event?._tag}`)
@@ -410,9 +441,13 @@ const messages: ReadonlyArray<Rule> = [
       yield* sessions.update(id, { title: "Order 43" })
       yield* expectEqual("details", { ...details, title: "Order 43" }, yield* detailsOf)
       yield* sessions.update(id, { metadata: {} })
-      yield* expectReason("a long title", "Refused", sessions.update(id, { title: "a".repeat(201) }))
-      yield* expectReason("long metadata", "Refused", sessions.update(id, { metadata: { a: "a".repeat(4_000) } }))
-      yield* expectReason("a secret", "Refused", sessions.update(id, { metadata: { password: "a" } }))
+      yield* expectReason("a long title", "ArgumentInvalid", sessions.update(id, { title: "a".repeat(201) }))
+      yield* expectReason(
+        "long metadata",
+        "ArgumentInvalid",
+        sessions.update(id, { metadata: { a: "a".repeat(4_000) } })
+      )
+      yield* expectReason("a secret", "ArgumentInvalid", sessions.update(id, { metadata: { password: "a" } }))
       yield* expectEqual("details", { title: "Order 43", metadata: {} }, yield* detailsOf)
       const changes = (yield* everyEntry(sessions, id)).filter(({ event }) => event._tag === "SessionUpdated")
       yield* expectEqual("changes", 3, changes.length)
@@ -472,7 +507,7 @@ const messages: ReadonlyArray<Rule> = [
       yield* expectEqual("by agent", ["c b a", ""], [yield* listed({ agent }), yield* listed({ agent: "other" })])
       yield* expectEqual("by metadata", "b", yield* listed({ metadata: { some: [1], of: "b" } }))
       yield* expectEqual("a page without sessions", " and more", yield* listed({ limit: 2, metadata: { of: "a" } }))
-      yield* expectReason("a limit", "Refused", sessions.list({ limit: 0 }))
+      yield* expectReason("a limit", "ArgumentInvalid", sessions.list({ limit: 0 }))
 
       const state = yield* existing(sessions, `${prefix}b`)
       const [found] = (yield* sessions.list({ prefix: `${prefix}b` })).sessions
@@ -508,11 +543,11 @@ const messages: ReadonlyArray<Rule> = [
 ]
 
 const readers: ReadonlyArray<Rule> = [
-  rule("events are numbered from 1, and a reader continues after any number", function* (sessions, input) {
+  rule("events are numbered from 1, and a reader continues after any event", function* (sessions, input) {
     const { expectNext, id } = input
     yield* ask(sessions, id, "note a")
     yield* ask(sessions, id, "reply b")
-    const { sequence } = yield* untilStatus(sessions, input, "idle")
+    const { cursor, sequence } = yield* untilStatus(sessions, input, "idle")
     yield* expectNext(`events 1 to ${sequence}`)
     const entries = yield* everyEntry(sessions, id)
     const numbers = Array.from({ length: sequence }, (_, index) => index + 1)
@@ -524,17 +559,13 @@ const readers: ReadonlyArray<Rule> = [
     const whole = entries.map((entry): unknown => encodeEntry(entry))
     for (const after of [1, Math.floor(sequence / 2), sequence - 1]) {
       yield* expectNext(`the events after ${after}`)
-      const rest = yield* readEntries(sessions, id, after, sequence - after)
+      const rest = yield* readEntries(sessions, id, entries[after - 1]?.cursor, sequence - after)
       yield* expectEqual(`the events after ${after}`, show(whole.slice(after)), show(rest))
-      const { cursor = "" } = entries[after - 1] ?? {}
-      yield* expectNext(`the events after the cursor of event ${after}`)
-      const same = yield* readEntries(sessions, id, cursor, sequence - after)
-      yield* expectEqual(`the events after the cursor of event ${after}`, show(rest), show(same))
     }
     yield* expectNext(`event ${sequence + 1} at a reader who continues after ${sequence}`)
-    const next = yield* Effect.forkChild(readEntries(sessions, id, sequence, 1))
+    const next = yield* Effect.forkChild(readEntries(sessions, id, cursor, 1))
     yield* ask(sessions, id, "reply c")
-    const there = yield* readEntries(sessions, id, sequence, 1)
+    const there = yield* readEntries(sessions, id, cursor, 1)
     yield* expectEqual("the next event", show(there), show(yield* Fiber.join(next)))
   }),
   rule("a reader sees every event once and in order while turns run", function* (sessions, { expectNext, id }) {
@@ -572,7 +603,35 @@ const readers: ReadonlyArray<Rule> = [
     const { conversation, outcome, totalSteps, usage } = folded.success
     const history = yield* sessions.history(id)
     yield* expectEqual("history", show(Conversation.transcript(conversation)), show(Conversation.transcript(history)))
-    yield* expectEqual("state", [outcome, totalSteps, usage], [state.outcome, state.steps, state.usage])
+    yield* expectEqual("state", [outcome?._tag, totalSteps, usage], [state.outcome, state.steps, state.usage])
+  }),
+  rule("SCREEN-1 live readers have each piece once, and all of it, wherever they begin", function* (sessions, input) {
+    const { expectNext, id } = input
+    yield* send(sessions, id, "type ab")
+    const all = new Array<Session.LiveEntry>()
+    const first = yield* Effect.forkScoped(
+      Effect.gen(function* () {
+        const read = sessions.live(id).pipe(Stream.takeUntil(endsLive))
+        yield* Stream.runForEach(read, (entry) => Effect.sync(() => all.push(entry)))
+      })
+    )
+    const isDelta = ({ event }: Session.LiveEntry) => event._tag === "AnswerDelta"
+    yield* expectNext("the first piece")
+    yield* Effect.repeat(Effect.sleep("5 millis"), { until: () => all.some(isDelta) })
+    yield* expectNext("a reader who joins in the middle")
+    const joined = yield* sessions.live(id).pipe(Stream.takeUntil(endsLive), Stream.runCollect)
+    yield* Fiber.join(first)
+    const text = "ab".repeat(40)
+    for (const entries of [all, joined]) yield* expectEqual("written", [text], writtenIn(entries))
+    yield* expectEqual("pieces", true, all.filter(isDelta).length > 1)
+    yield* expectNext("a reader who continues after each entry")
+    const events = yield* everyEntry(sessions, id)
+    for (const [index, { cursor }] of all.entries()) {
+      const rest = sessions.live(id, { after: cursor }).pipe(Stream.takeUntil(endsLive), Stream.runCollect)
+      if (index === all.length - 1) continue
+      yield* expectEqual("written", [text], writtenIn([...all.slice(0, index + 1), ...(yield* rest)]))
+    }
+    yield* expectEqual("events", events, yield* everyEntry(sessions, id))
   }),
   rule("a reader that does not read holds up no turn", function* (sessions, { expectNext, id }) {
     yield* ask(sessions, id, "reply a")
@@ -598,12 +657,14 @@ const readers: ReadonlyArray<Rule> = [
       yield* expectNext(`the answer of turn ${turn + 1} of ${turns}`)
       yield* ask(sessions, id, `reply ${turn}`)
     }
-    const { sequence, steps } = yield* existing(sessions, id)
+    const { cursor, sequence, steps } = yield* existing(sessions, id)
     yield* expectEqual("steps", turns, steps)
     yield* expectEqual("messages", 2 * turns, linesOf(yield* sessions.history(id)).length)
     for (const after of [0, Math.floor(sequence / 3), sequence - 2]) {
       yield* expectNext(`the events after ${after} of ${sequence}`)
-      const found = yield* sessions.events(id, { after }).pipe(Stream.take(sequence - after), Stream.runCollect)
+      const found = yield* sessions
+        .events(id, { after: cursorAt(cursor, after) })
+        .pipe(Stream.take(sequence - after), Stream.runCollect)
       const numbers = Array.from({ length: sequence - after }, (_, index) => after + index + 1)
       yield* expectEqual(`the events after ${after}`, show(numbers), show(found.map(({ sequence }) => sequence)))
     }
@@ -614,8 +675,8 @@ const decisions: ReadonlyArray<Rule> = [
   rule("a call that waits runs once it is approved, once, and by no other decision", function* (sessions, input) {
     const { expectNext, fixture, id } = input
     const { outcome } = yield* ask(sessions, id, "pay a")
-    yield* expectEqual("outcome", "AwaitingApproval", outcome._tag)
-    const { request, sequence } = yield* requestOf(sessions, input)
+    yield* expectEqual("outcome", "AwaitingApproval", outcome)
+    const { cursor, request, sequence } = yield* requestOf(sessions, input)
     yield* expectEqual("request", ["pay", { name: "a" }], [request.name, request.arguments])
     for (const wrong of [{ digest: "sha256:0" }, { callId: "other" }, { path: ["other"] }]) {
       const decided = sessions.decide(id, [{ ...request, approved: true, ...wrong }])
@@ -624,7 +685,8 @@ const decisions: ReadonlyArray<Rule> = [
     // Sound: a program without types sends it (RIGHT-18)
     const malformed = sessions.decide(id, [{ ...request, approved: "yes" } as never])
     const named = Effect.match(malformed, {
-      onFailure: ({ reason }) => (reason._tag === "InvalidDecision" ? reason.error.pending : reason._tag),
+      onFailure: ({ reason }) =>
+        reason._tag === "InvalidDecision" ? reason.error.waiting.map(({ callId }) => callId) : reason._tag,
       onSuccess: () => "none"
     })
     yield* expectEqual("the calls that an error about a malformed decision names", [request.callId], yield* named)
@@ -638,7 +700,7 @@ const decisions: ReadonlyArray<Rule> = [
     yield* expectEqual("calls before the decision", [], fixture.calls())
     yield* sessions.decide(id, [valid])
     yield* expectNext("the end of the turn that takes the decision")
-    yield* untilEnd(sessions, id, sequence)
+    yield* untilEnd(sessions, id, cursor)
     const done = yield* untilStatus(sessions, input, "idle")
     yield* expectEqual("calls", ["pay a"], fixture.calls())
     yield* sessions.decide(id, [valid])
@@ -649,10 +711,10 @@ const decisions: ReadonlyArray<Rule> = [
   rule("a call that is denied never runs, and the model reads the reason", function* (sessions, input) {
     const { expectNext, fixture, id } = input
     yield* ask(sessions, id, "pay a")
-    const { request, sequence } = yield* requestOf(sessions, input)
+    const { cursor, request } = yield* requestOf(sessions, input)
     yield* sessions.decide(id, [{ ...request, approved: false, reason: "too much", decidedBy: "ada" }])
     yield* expectNext("the end of the turn that takes the decision")
-    yield* untilEnd(sessions, id, sequence)
+    yield* untilEnd(sessions, id, cursor)
     yield* untilStatus(sessions, input, "idle")
     yield* expectEqual("calls", [], fixture.calls())
     yield* expectLines(sessions, id, ["user pay a", "tool denied", "assistant after too much"])
@@ -660,23 +722,23 @@ const decisions: ReadonlyArray<Rule> = [
   rule("a call of an agent that is a tool is decided by its path", function* (sessions, input) {
     const { expectNext, fixture, id } = input
     yield* ask(sessions, id, "delegate a")
-    const { request, sequence } = yield* requestOf(sessions, input)
+    const { cursor, request } = yield* requestOf(sessions, input)
     yield* expectEqual("the path of the request", 1, request.path?.length)
     yield* sessions.decide(id, [{ ...request, approved: true }])
     yield* expectNext("the end of the turn that takes the decision")
-    yield* untilEnd(sessions, id, sequence)
+    yield* untilEnd(sessions, id, cursor)
     yield* expectEqual("calls", ["pay a"], fixture.calls())
-    yield* expectEqual("outcome", "Completed", (yield* untilStatus(sessions, input, "idle")).outcome?._tag)
+    yield* expectEqual("outcome", "Completed", (yield* untilStatus(sessions, input, "idle")).outcome)
   }),
   rule("a message that comes while calls wait is answered when they are decided", function* (sessions, input) {
     const { expectNext, id } = input
     yield* ask(sessions, id, "pay a")
     const { request } = yield* requestOf(sessions, input)
     yield* send(sessions, id, "reply b", { messageId: "b" })
-    const { sequence } = yield* untilStatus(sessions, input, "waiting")
+    const { cursor } = yield* untilStatus(sessions, input, "waiting")
     yield* sessions.decide(id, [{ ...request, approved: true }])
     yield* expectNext("the end of the turn that takes the decision")
-    yield* untilEnd(sessions, id, sequence)
+    yield* untilEnd(sessions, id, cursor)
     yield* untilStatus(sessions, input, "idle")
     yield* expectLines(sessions, id, ["user pay a", "tool success", "user reply b", "assistant b"])
   }),
@@ -690,7 +752,7 @@ const decisions: ReadonlyArray<Rule> = [
       yield* untilStatus(sessions, input, "waiting")
       yield* expectEqual("interrupt", true, yield* stop(sessions, id))
       const { outcome, status } = yield* existing(sessions, id)
-      yield* expectEqual("state", ["idle", "Interrupted"], [status, outcome?._tag])
+      yield* expectEqual("state", ["idle", "Interrupted"], [status, outcome])
       yield* expectEqual("calls", [], fixture.calls())
       const denied = ["user pay a", "tool denied", "user reply b", "assistant b", "user pay c", "tool denied"]
       yield* expectLines(sessions, id, denied)
@@ -699,8 +761,8 @@ const decisions: ReadonlyArray<Rule> = [
 ]
 
 const awaiting = (answer: Session.Answer): unknown => [
-  answer.outcome._tag,
-  answer.outcome._tag === "AwaitingApproval" ? answer.outcome.requests.map(({ name }) => name) : [],
+  answer.outcome,
+  answer.outcome === "AwaitingApproval" ? answer.requests.map(({ name }) => name) : [],
   answer.waitsBehind
 ]
 
@@ -919,10 +981,10 @@ const edits: ReadonlyArray<Rule> = [
       const { request } = yield* requestOf(sessions, input)
       const edited = yield* sessions.edit(id, { messageId: "b", input: "reply c" })
       yield* expectNext("the edited message to wait for the call")
-      const { sequence } = yield* untilStatus(sessions, input, "waiting")
+      const { cursor } = yield* untilStatus(sessions, input, "waiting")
       yield* sessions.decide(id, [{ ...request, approved: true }])
       yield* expectNext("the end of the turn that takes the decision")
-      yield* untilEnd(sessions, id, sequence)
+      yield* untilEnd(sessions, id, cursor)
       yield* untilStatus(sessions, input, "idle")
       yield* expectLines(sessions, id, ["user pay a", "tool success", "user reply c", "assistant c"])
       yield* ask(sessions, id, "pay d", { messageId: "d" })
@@ -953,7 +1015,7 @@ const forks: ReadonlyArray<Rule> = [
       yield* expectReason(
         "a place to come",
         "EventsUnknown",
-        sessions.fork(id, { ...to("a"), at: before.sequence + 1 })
+        sessions.fork(id, { ...to("a"), at: cursorAt(before.cursor, before.sequence + 1) })
       )
       yield* expectReason("no place", "EventsUnknown", sessions.fork(id, { ...to("a"), at: "x" }))
       yield* sessions.fork(id, { ...to("a"), at: first.cursor })
@@ -994,10 +1056,10 @@ const forks: ReadonlyArray<Rule> = [
       yield* expectLines(sessions, `${id}/a`, ["user hold a", "tool interrupted"])
       yield* Deferred.succeed(fixture.gate("a").opened, undefined)
       const { request } = yield* requestOf(sessions, input)
-      const { cursor, sequence } = yield* existing(sessions, id)
+      const { cursor } = yield* existing(sessions, id)
       yield* sessions.decide(id, [{ ...request, approved: true }])
       yield* expectNext("the end of the turn that takes the decision")
-      yield* untilEnd(sessions, id, sequence)
+      yield* untilEnd(sessions, id, cursor)
       yield* sessions.fork(id, { to: `${id}/b`, at: cursor })
       const { requests, status } = yield* existing(sessions, `${id}/b`)
       yield* expectEqual("state", [[], "idle"], [requests, status])
@@ -1036,7 +1098,7 @@ const ends: ReadonlyArray<Rule> = [
     yield* expectEqual("turns that ended when interrupt returned", true, ended.length > 0)
     yield* expectNext("the end of the interrupted turn, for a caller that waits for it")
     const first = yield* ask(sessions, id, "hold a", { messageId: "a" })
-    yield* expectEqual("outcome", "Interrupted", first.outcome._tag)
+    yield* expectEqual("outcome", "Interrupted", first.outcome)
     yield* expectNext("the answer of the next message")
     yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", { messageId: "b" })).text)
     yield* untilStatus(sessions, input, "idle")
@@ -1055,9 +1117,9 @@ const ends: ReadonlyArray<Rule> = [
     fixture.probe.isDown = false
     yield* sessions.resume(id)
     yield* expectNext("the resumed turn to end")
-    yield* untilEnd(sessions, id, failed.sequence)
+    yield* untilEnd(sessions, id, failed.cursor)
     const done = yield* untilStatus(sessions, input, "idle")
-    yield* expectEqual("state", [undefined, "Completed"], [done.failure, done.outcome?._tag])
+    yield* expectEqual("state", [undefined, "Completed"], [done.failure, done.outcome])
     yield* expectLines(sessions, id, [
       "user note a",
       "tool success",
@@ -1066,6 +1128,16 @@ const ends: ReadonlyArray<Rule> = [
       "assistant b"
     ])
     yield* expectEqual("calls", ["note a"], fixture.calls())
+  }),
+  rule("MONEY-1 a model over its limit is asked again, and what it had written is void", function* (sessions, input) {
+    const { fixture, id } = input
+    fixture.probe.failures = 0
+    yield* expectEqual("answer", "a", (yield* ask(sessions, id, "retry a")).text)
+    const retries = (yield* everyEntry(sessions, id)).flatMap(({ event }) =>
+      event._tag === "RunEvent" && event.event._tag === "StepRetried" ? [event.event.error, event.event.attempt] : []
+    )
+    yield* expectEqual("retries", ["RateLimitError", 2], retries)
+    yield* expectLines(sessions, id, ["user retry a", "assistant a"])
   }),
   rule("a removed session is gone, and its id begins again from 1", function* (sessions, input) {
     const { expectNext, fixture, id } = input
@@ -1144,12 +1216,12 @@ const durableRules: ReadonlyArray<Rule> = [
       yield* open(
         Effect.fnUntraced(function* (sessions) {
           yield* expectEqual("the session", before, yield* seen(sessions))
-          const { request, sequence } = yield* requestOf(sessions, input)
+          const { cursor, request, sequence } = yield* requestOf(sessions, input)
           yield* send(sessions, id, "pay b", { messageId: "b" })
           yield* expectEqual("events", sequence, (yield* existing(sessions, id)).sequence)
           yield* sessions.decide(id, [{ ...request, approved: true }])
           yield* expectNext("the end of the turn that takes the decision")
-          yield* untilEnd(sessions, id, sequence)
+          yield* untilEnd(sessions, id, cursor)
           yield* expectEqual("calls", ["pay b"], fixture.calls())
         })
       )
@@ -1218,7 +1290,7 @@ export type Agents = Fixture["agents"]
  * The checks for a layer of sessions. Each one builds the layer, and removes its sessions before and after.
  *
  * - `durable`: sessions outlive the layer, and the layer built again finds them. Default `true`.
- * - `limit`: of a check, in real time. One that takes longer fails and names the event that did not happen. Default 4 minutes.
+ * - `limit`: of a check, in real time. A check that takes longer fails and names the event that did not happen. Default 4 minutes.
  */
 export const session = <E = never>(
   name: string,

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { TestRunner } from "effect/cluster"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, RunContext, VersionedStore } from "effect-emissary"
+import { Agent, RunContext, VersionedStore, Run } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ClusterSession, Session } from "effect-emissary/session"
@@ -55,7 +55,7 @@ const makeHost = () => {
     Effect.gen(function* () {
       const [first, ...others] = steps
       assert(first !== undefined)
-      return yield* Plan.bind(yield* Plan.make({ name: "job" }, first, ...others), { toolkit })
+      return yield* Plan.bind(yield* Plan.make("job", [first, ...others]), { toolkit })
     }).pipe(Effect.provide(below)) as Effect.Effect<Plan.Bound<unknown>, unknown>
   const middle = Step.make("mid", { target: ({ task }) => work("mid", task) })
   const pause = Step.make("mid", {
@@ -102,7 +102,7 @@ const places: Readonly<Record<string, Place>> = {
 
 const decide = Effect.fnUntraced(function* (sessions: Session.Service, id: string) {
   const { requests } = yield* t.stateOf(sessions, id)
-  const decisions = requests.map((request) => ({ ...request, approved: true }))
+  const decisions = requests.filter(Run.isApprovable).map(Run.approve)
   yield* sessions.decide(id, decisions)
   return decisions
 })
@@ -194,7 +194,7 @@ describe("RIGHT-24 the context of a run of a plan", () => {
     const plan = yield* plans["a pause"]
     const result = yield* Plan.run(plan, "secretA", forA)
     assert(result.outcome === "Paused")
-    const decisions = result.pauses.map((pause) => ({ ...pause, approved: true }))
+    const decisions = result.requests.filter(Run.isApprovable).map(Run.approve)
     return { plan, take, decisions, state: result.state }
   })
 
@@ -215,7 +215,7 @@ describe("RIGHT-24 the context of a run of a plan", () => {
     const plan = yield* plans["a pause"]
     const asked = yield* plan.run("secretA", forA)
     assert(asked.outcome === "AwaitingApproval")
-    const decisions = asked.requests.map((request) => ({ ...request, approved: true }))
+    const decisions = asked.requests.filter(Run.isApprovable).map(Run.approve)
     const error = yield* Effect.flip(plan.resume(asked.state, { ...forB, decisions }))
     assert(error.reason._tag === "DelegateFailed")
     assert.strictEqual(error.reason.error, "ContextDiffers")
@@ -226,13 +226,13 @@ describe("RIGHT-24 the context of a run of a plan", () => {
 describe("RIGHT-24 the memory of a plan", () => {
   test("has a key that may depend on the context: a tenant reads its own", VersionedStore.layerMemory, function* () {
     const Tenant = Schema.Struct({ tenant: Schema.String })
-    const plan = yield* Plan.make(
+    const plan = yield* Plan.make("plan", [
       Step.make("ask", { target: "writer" }),
       Step.make("recall", { task: Reference.fromAgent("writer"), target: ({ task }) => Effect.succeed(task) })
-    )
-    const before = yield* Plan.make(
+    ])
+    const before = yield* Plan.make("plan", [
       Step.make("recall", { task: Reference.fromAgent("writer"), target: ({ task }) => Effect.succeed(task) })
-    )
+    ])
     const writer = Plan.memoryInStore(Effect.map(RunContext.read(Tenant), ({ tenant }) => `memories/${tenant}`))
     const asking = yield* Plan.bind(plan, { agents: { writer: Agent.make("writer", {}) }, memories: { writer } })
     const reading = yield* Plan.bind(before, { memories: { writer } })

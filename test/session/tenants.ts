@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Exit, Layer, Option, Schema, Scope } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, RunContext, type Run } from "effect-emissary"
+import { Agent, RunContext, Run } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import type { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -65,7 +65,7 @@ export const makeWorld = Effect.fnUntraced(function* (seed: number) {
         case 3:
           return Step.make(name, { ...options, target: worker })
         default: {
-          const inner = yield* Plan.make({ name: `in-${name}` }, yield* step("x", false, 1), yield* step("y", false, 1))
+          const inner = yield* Plan.make(`in-${name}`, [yield* step("x", false, 1), yield* step("y", false, 1)])
           return Step.make(name, { ...options, target: yield* Plan.bind(inner, { toolkit }) })
         }
       }
@@ -76,7 +76,7 @@ export const makeWorld = Effect.fnUntraced(function* (seed: number) {
     for (let n = 0; n < 4; n++) steps.push(yield* step(`s${n}`, r.chance(0.4) && n >= first))
     const [a, ...others] = steps
     assert(a !== undefined)
-    return yield* Plan.bind(yield* Plan.make({ name: "hosted" }, a, ...others), { toolkit })
+    return yield* Plan.bind(yield* Plan.make("hosted", [a, ...others]), { toolkit })
   })
   const model: ScriptedModel.TurnFunction = ({ messages }) => {
     const at = messages.findLastIndex(({ role }) => role === "user")
@@ -97,11 +97,10 @@ export const makeWorld = Effect.fnUntraced(function* (seed: number) {
 
 type World = Effect.Success<ReturnType<typeof makeWorld>>
 
-const approve = (requests: ReadonlyArray<Run.ApprovalRequest>) =>
-  requests.map((request) => ({ ...request, approved: true }))
+const approve = (requests: ReadonlyArray<Run.Request>) => requests.filter(Run.isApprovable).map(Run.approve)
 
 /** The text in what a person approves. */
-const textIn = ({ arguments: args }: Run.ApprovalRequest): string => {
+const textIn = ({ arguments: args }: Run.Request): string => {
   const { text, task } = args as { readonly text?: string; readonly task?: string }
   return text ?? task ?? ""
 }

@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, RunContext, VersionedStore } from "effect-emissary"
+import { Agent, Run, RunContext, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as t from "./sessions.ts"
@@ -66,21 +66,50 @@ const ends: ReadonlyArray<
   ]
 ]
 
+const isStored = (entry: Session.LiveEntry): entry is Session.Entry =>
+  entry.event._tag !== "AnswerDelta" && entry.event._tag !== "AnswerWithdrawn"
+
 describe("RIGHT-16 the events and the end of a turn", () => {
+  t.passing("SCREEN-1 the pieces of an answer come before the end of their turn, and the next turn has its own", () =>
+    Effect.gen(function* () {
+      const textOf = (receipt: Session.Receipt) =>
+        Session.turnLive("a", receipt, { every: "1 milli" }).pipe(
+          Stream.runFold(
+            () => "",
+            (text, { event }) => (event._tag === "AnswerDelta" ? text + event.delta : text)
+          )
+        )
+      const first = yield* Session.send("a", "Go")
+      const next = yield* Session.send("a", "Go on")
+      const texts = yield* Effect.all([textOf(first), textOf(next)], { concurrency: 2 })
+      assert.strictEqual(texts[0], "One answer.")
+      assert.isTrue(texts[1].endsWith("Another one."))
+    }).pipe(
+      Effect.provide(
+        desk([
+          { text: "One answer.", chunkDelay: "50 millis" },
+          { text: "Another one.", chunkDelay: "50 millis" }
+        ])
+      )
+    )
+  )
+
   for (const [name, layer, script, last, end, stop] of ends) {
     t.passing(`end with ${name}`, () =>
       Effect.gen(function* () {
         const sessions = yield* Session.Session
         const receipt = yield* sessions.send("a", "Go")
         const events = yield* Effect.forkChild(Stream.runCollect(Session.turnEvents("a", receipt)))
+        const live = yield* Effect.forkChild(Stream.runCollect(Session.turnLive("a", receipt)))
         const ended = yield* Effect.forkChild(Effect.exit(Session.await("a", receipt)))
         if (stop !== undefined) yield* stop(sessions)
         const seen = (yield* Fiber.join(events)).map(t.tagOf)
         assert.strictEqual(seen.at(-1), last)
         assert.strictEqual(seen.filter((tag) => tag === last).length, 1)
+        assert.deepStrictEqual((yield* Fiber.join(live)).filter(isStored).map(t.tagOf), seen)
         const exit = yield* Fiber.join(ended)
         const found = Exit.match(exit, {
-          onSuccess: ({ outcome }) => outcome._tag,
+          onSuccess: ({ outcome }) => outcome,
           onFailure: (cause) =>
             Option.match(Cause.findErrorOption(cause), {
               onNone: () => "none",
@@ -90,6 +119,7 @@ describe("RIGHT-16 the events and the end of a turn", () => {
         assert.strictEqual(found, end)
         // the same receipt finds the same end later
         assert.deepStrictEqual((yield* Stream.runCollect(Session.turnEvents("a", receipt))).map(t.tagOf), seen)
+        assert.deepStrictEqual((yield* Stream.runCollect(Session.turnLive("a", receipt))).map(t.tagOf), seen)
       }).pipe(Effect.provide(layer(script)), Effect.provide(Logger.layer([])))
     )
   }
@@ -97,12 +127,9 @@ describe("RIGHT-16 the events and the end of a turn", () => {
   t.passing("of a turn without a message are found from a cursor", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
-      yield* Session.ask("a", "Go")
+      yield* Session.turn("a", "Go")
       const { cursor, requests } = yield* t.stateOf(sessions, "a")
-      yield* sessions.decide(
-        "a",
-        requests.map((request) => ({ ...request, approved: true }))
-      )
+      yield* sessions.decide("a", requests.filter(Run.isApprovable).map(Run.approve))
       assert.strictEqual((yield* Session.await("a", { cursor })).text, "Paid.")
       const seen = yield* Stream.runCollect(Session.turnEvents("a", { cursor }))
       assert.strictEqual(seen.map(t.tagOf).at(-1), "RunFinished")

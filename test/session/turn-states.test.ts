@@ -1,7 +1,7 @@
 /** The states of a turn (KEEP-5): neither its progress nor its course moves back. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause } from "effect"
-import { nextCourse, nextProgress, type Course, type Progress } from "#src/session/internal/sessionTurn.ts"
+import { nextCourse, nextProgress, type Course, type Progress } from "#src/session/internal/turns.ts"
 
 const progress: ReadonlyArray<Progress> = [
   { _tag: "Claiming" },

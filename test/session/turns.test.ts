@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, Limits, ToolRuntime, VersionedStore } from "effect-emissary"
+import { Agent, ContextWindow, Conversation, Limits, ToolRuntime, VersionedStore } from "effect-emissary"
 import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -33,7 +33,7 @@ describe("DUR-1 one writer", () => {
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
         const numbers = [1, 2, 3, 4, 5]
-        const answers = yield* Effect.forEach(numbers, (n) => Session.ask("a", `${n}`), { concurrency: "unbounded" })
+        const answers = yield* Effect.forEach(numbers, (n) => Session.turn("a", `${n}`), { concurrency: "unbounded" })
         assert.deepStrictEqual(
           answers.map(({ text }) => text),
           numbers.map((n) => `${n}`)
@@ -51,10 +51,10 @@ describe("DUR-1 one writer", () => {
       const answer = yield* Deferred.make<ScriptedModel.Turn>()
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const { sequence } = yield* sessions.send("a", "one", { whenBusy: "reject" })
+        const { cursor } = yield* sessions.send("a", "one", { whenBusy: "reject" })
         assert.strictEqual(yield* t.reasonOf(sessions.send("a", "two", { whenBusy: "reject" })), "Busy")
         yield* Deferred.succeed(answer, { text: "1" })
-        yield* t.turns(sessions, "a", 1, sequence)
+        yield* t.turns(sessions, "a", 1, cursor)
         yield* t.until(sessions, "a", "idle")
         yield* sessions.send("a", "three", { whenBusy: "reject" })
         const received = (yield* t.tags(sessions, "a")).filter((tag) => tag === "MessageReceived")
@@ -69,8 +69,8 @@ describe("DUR-1 one writer", () => {
       const send = sessions.send("a", "one", { messageId: "m1" })
       const receipts = yield* Effect.all([send, send, send], { concurrency: 3 })
       assert.strictEqual(new Set(receipts.map(({ sequence }) => sequence)).size, 1)
-      const first = yield* Session.ask("a", "one", { messageId: "m1" })
-      assert.deepStrictEqual(yield* Session.ask("a", "one", { messageId: "m1" }), first)
+      const first = yield* Session.turn("a", "one", { messageId: "m1" })
+      assert.deepStrictEqual(yield* Session.turn("a", "one", { messageId: "m1" }), first)
       assert.strictEqual((yield* ScriptedModel.requests).length, 1)
     }).pipe(Effect.provide(t.over(t.echo)))
   )
@@ -137,7 +137,7 @@ describe("DUR-1 one writer", () => {
           Effect.gen(function* () {
             const sessions = yield* Deferred.await(service)
             const { text } = yield* Effect.orDie(
-              Effect.provideService(Session.ask("inner", "hi", { agent: "support" }), Session.Session, sessions)
+              Effect.provideService(Session.turn("inner", "hi", { agent: "support" }), Session.Session, sessions)
             )
             return text
           })
@@ -154,7 +154,7 @@ describe("DUR-1 one writer", () => {
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
         yield* Deferred.succeed(service, sessions)
-        yield* Session.ask("outer", "go", { agent: "asker", context: { tenant: "a" } })
+        yield* Session.turn("outer", "go", { agent: "asker", context: { tenant: "a" } })
         const started = (yield* t.stored(sessions, "inner")).flatMap(({ event }) =>
           event._tag === "RunEvent" && event.event._tag === "RunStarted" ? [event.event] : []
         )
@@ -179,11 +179,28 @@ describe("DUR-1 agents", () => {
       assert.strictEqual(yield* t.reasonOf(sessions.send("a", "one")), "AgentUnknown")
       assert.strictEqual(yield* t.reasonOf(sessions.send("a", "one", { agent: "nobody" })), "AgentUnknown")
       assert.isTrue(Option.isNone(yield* sessions.state("a")))
-      yield* Session.ask("a", "one", { agent: "sales" })
-      yield* Session.ask("a", "two")
+      yield* Session.turn("a", "one", { agent: "sales" })
+      yield* Session.turn("a", "two")
       assert.strictEqual(yield* t.reasonOf(sessions.send("a", "three", { agent: "support" })), "AgentDiffers")
       assert.strictEqual((yield* t.stateOf(sessions, "a")).agent, "sales")
     }).pipe(Effect.provide(two))
+  )
+
+  t.passing("CONV-7 a summary that fails is no fault of the window: the turn can be tried again", () =>
+    Effect.gen(function* () {
+      yield* Session.ask("a", "Tell me a story")
+      const error = yield* Effect.flip(Session.ask("a", "And now?"))
+      assert(error._tag === "SessionError" && error.reason._tag === "TurnFailed")
+      assert.deepStrictEqual([error.reason.failure.reason, error.category], ["ContextWindowFailed", "unavailable"])
+      assert.include(error.message, "failed with an untagged error. Read the log, which has the cause")
+    }).pipe(
+      Effect.provide(
+        t.over([{ text: "story ".repeat(200) }], {
+          run: { contextWindow: ContextWindow.summarize({ above: 100, summarize: () => Effect.fail("away") }) }
+        })
+      ),
+      Effect.provide(Logger.layer([]))
+    )
   )
 
   it.live(
@@ -226,13 +243,13 @@ describe("DUR-1 interrupt", () => {
       )
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const first = yield* Effect.forkChild(Session.ask("a", "one"))
+        const first = yield* Effect.forkChild(Session.turn("a", "one"))
         yield* Deferred.await(preparing)
-        const second = yield* Effect.forkChild(Session.ask("a", "two"))
+        const second = yield* Effect.forkChild(Session.turn("a", "two"))
         yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 2))
         isSlow = false
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
-        assert.strictEqual((yield* Fiber.join(first)).outcome._tag, "Interrupted")
+        assert.strictEqual((yield* Fiber.join(first)).outcome, "Interrupted")
         assert.strictEqual((yield* Fiber.join(second)).text, "re: two")
         // Between turns there is nothing to interrupt
         yield* t.until(sessions, "a", "idle")
@@ -281,7 +298,7 @@ describe("DUR-1 interrupt", () => {
         yield* sessions.send("a", "Do it all")
         yield* Deferred.await(started)
         assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
-        const { text } = yield* Session.ask("a", "Stop that")
+        const { text } = yield* Session.turn("a", "Stop that")
         assert.strictEqual(text, "I stopped.")
         assert.deepStrictEqual(ran, [1])
         const results = Conversation.messages(yield* sessions.history("a")).filter(({ role }) => role === "tool")
@@ -323,8 +340,8 @@ describe("DUR-1 interrupt", () => {
           const state = yield* t.stateOf(sessions, "a")
           assert.notStrictEqual(state.status, "running", `${delay}`)
           if (isInterrupted === true)
-            assert.strictEqual(state.outcome?._tag ?? state.failure?.reason, "Interrupted", `${delay}`)
-          const next = yield* Session.ask("a", "two")
+            assert.strictEqual(state.outcome ?? state.failure?.reason, "Interrupted", `${delay}`)
+          const next = yield* Session.turn("a", "two")
           assert.strictEqual(next.text, "two")
           assert.isAtMost(ran, 2)
           t.assertInOrder(yield* t.stored(sessions, "a"))
@@ -340,7 +357,7 @@ describe("DUR-1 the log", () => {
     const logger = Logger.make(({ cause, message }) => void lines.push(`${String(message)} ${Cause.pretty(cause)}`))
     const dying: ScriptedModel.TurnFunction = () => Effect.die(new Error("refused sk-live-4242424242424242"))
     return Effect.gen(function* () {
-      assert.strictEqual(yield* t.reasonOf(Session.ask("a", "Hi")), "TurnFailed")
+      assert.strictEqual(yield* t.reasonOf(Session.turn("a", "Hi")), "TurnFailed")
       const [line = ""] = lines
       assert.include(line, 'session "a": the turn failed with Defect')
       assert.include(line, "refused [redacted]")
@@ -355,11 +372,11 @@ describe("DUR-1 an interruption after the end", () => {
     Effect.gen(function* () {
       const sessions = yield* Session.Session
       for (let moment = 0; moment < 4; moment++) {
-        const { sequence } = yield* Session.ask(`a${moment}`, "Hi")
+        const { sequence } = yield* Session.turn(`a${moment}`, "Hi")
         for (let i = 0; i < moment; i++) yield* Effect.yieldNow
         assert.isUndefined((yield* sessions.interrupt(`a${moment}`)).isInterrupted)
         const state = yield* t.stateOf(sessions, `a${moment}`)
-        assert.deepStrictEqual([state.sequence, state.outcome?._tag], [sequence, "Completed"])
+        assert.deepStrictEqual([state.sequence, state.outcome], [sequence, "Completed"])
       }
     }).pipe(Effect.provide(t.over(t.echo)))
   )
@@ -374,30 +391,80 @@ describe("DUR-1 turns that fail", () => {
   it.live("a model that is down fails the turn, and the next message is answered with both in the conversation", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const error = yield* Effect.flip(Session.ask("a", "one"))
+      const error = yield* Effect.flip(Session.turn("a", "one"))
       assert.strictEqual(error.reason._tag, "TurnFailed")
       const failed = yield* t.stateOf(sessions, "a")
       assert.strictEqual(failed.status, "idle")
       assert.isDefined(failed.failure)
-      const answer = yield* Session.ask("a", "two")
+      const answer = yield* Session.turn("a", "two")
       assert.strictEqual(answer.text, "re: two")
       const state = yield* t.stateOf(sessions, "a")
       assert.isUndefined(state.failure)
       assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 4)
-    }).pipe(Effect.provide(t.over(failing({ fail: { reason: "InternalProviderError" } }, 1))))
+    }).pipe(
+      Effect.provide(
+        t.over(failing({ fail: { reason: "InternalProviderError" } }, 1), { run: { retry: { times: 0 } } })
+      )
+    )
   )
 
   it.live("`resume` begins the turn again after a failure", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
       assert.strictEqual(yield* t.reasonOf(sessions.resume("a")), "NotFound")
-      yield* Effect.flip(Session.ask("a", "one"))
-      const { sequence } = yield* t.stateOf(sessions, "a")
+      yield* Effect.flip(Session.turn("a", "one"))
+      const { cursor } = yield* t.stateOf(sessions, "a")
       yield* sessions.resume("a")
-      yield* t.turns(sessions, "a", 1, sequence)
-      assert.strictEqual((yield* t.stateOf(sessions, "a")).outcome?._tag, "Completed")
+      yield* t.turns(sessions, "a", 1, cursor)
+      assert.strictEqual((yield* t.stateOf(sessions, "a")).outcome, "Completed")
       assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 3)
-    }).pipe(Effect.provide(t.over(failing({ fail: { reason: "InternalProviderError" } }, 1))))
+    }).pipe(
+      Effect.provide(
+        t.over(failing({ fail: { reason: "InternalProviderError" } }, 1), { run: { retry: { times: 0 } } })
+      )
+    )
+  )
+
+  it.effect("`resume` does nothing where no message is left to answer", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const greeting = yield* Conversation.make({ system: "Be kind." })
+      const question = yield* Conversation.addUser(Conversation.empty, "zero")
+      const begun = [
+        ["empty", undefined, ["MessageReceived", "MessageDropped"]],
+        ["greeting", greeting, ["MessageReceived", "MessageDropped"]],
+        [
+          "question",
+          question,
+          [
+            "MessageReceived",
+            "MessageDropped",
+            "ResumeReceived",
+            "RunStarted",
+            "StepStarted",
+            "ModelAnswered",
+            "RunFinished"
+          ]
+        ]
+      ] as const
+      for (const [id, conversation, expected] of begun) {
+        yield* sessions.send(id, "one", { messageId: "1", ...(conversation !== undefined && { conversation }) })
+        assert.isTrue(yield* sessions.withdraw(id, "1"))
+        const receipt = yield* sessions.resume(id)
+        const ended = yield* Effect.exit(Session.await(id, receipt))
+        assert.strictEqual(Exit.isSuccess(ended), id === "question")
+        assert.strictEqual(receipt.isOfNewest === true, id !== "question")
+        assert.deepStrictEqual(yield* t.tags(sessions, id), [...expected])
+        assert.strictEqual((yield* t.stateOf(sessions, id)).status, "idle")
+      }
+      // The message of an edit is withdrawn, and no other one is before it
+      yield* Session.turn("edited", "one", { messageId: "1" })
+      yield* sessions.edit("edited", { messageId: "1", input: "two", newMessageId: "2" })
+      assert.isTrue(yield* sessions.withdraw("edited", "2"))
+      const { sequence } = yield* t.stateOf(sessions, "edited")
+      assert.isTrue((yield* sessions.resume("edited")).isOfNewest)
+      assert.strictEqual((yield* t.stateOf(sessions, "edited")).sequence, sequence)
+    }).pipe(Effect.provide(t.over(t.echo)))
   )
 
   it.live(
@@ -405,10 +472,10 @@ describe("DUR-1 turns that fail", () => {
     () =>
       Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const { message } = yield* Effect.flip(Session.ask("a", "one").pipe(Effect.timeout("4 minutes")))
+        const { message } = yield* Effect.flip(Session.turn("a", "one").pipe(Effect.timeout("4 minutes")))
         assert.match(message, /expected at most 100000 bytes, got at least 10\d{4}/)
         assert.strictEqual((yield* ScriptedModel.requests).length, 1)
-        assert.strictEqual((yield* Session.ask("a", "two")).text, "re: two")
+        assert.strictEqual((yield* Session.turn("a", "two")).text, "re: two")
         assert.strictEqual((yield* ScriptedModel.requests).length, 2)
         assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "idle")
       }).pipe(
@@ -444,7 +511,7 @@ describe("DUR-1 remove", () => {
           []
         )
         assert.strictEqual(calls, 1)
-        const answer = yield* Session.ask("a", "three")
+        const answer = yield* Session.turn("a", "three")
         assert.strictEqual(answer.text, "re: three")
         assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 3)
       }).pipe(Effect.provide(t.over(model)))
@@ -468,7 +535,7 @@ describe("DUR-1 a session that cannot be read", () => {
         assert.strictEqual(yield* t.reasonOf(sessions.state("a")), "Unreadable")
         assert.isTrue(yield* sessions.remove("a"))
         assert.isFalse(yield* sessions.remove("a"))
-        assert.strictEqual((yield* Session.ask("a", "Hi")).text, "re: Hi")
+        assert.strictEqual((yield* Session.turn("a", "Hi")).text, "re: Hi")
       }).pipe(Effect.provide(place))
     )
   }
@@ -477,12 +544,12 @@ describe("DUR-1 a session that cannot be read", () => {
 describe("DUR-1 options", () => {
   it.live("that cannot hold are refused by the layer, with their names", () =>
     Effect.gen(function* () {
-      const bad: ReadonlyArray<readonly [Parameters<typeof Session.layer>[1], string]> = [
-        [{ leaseTime: 0 }, "expected a leaseTime of at least 1 milli"],
-        [{ leaseTime: "Infinity" }, "expected a leaseTime of at least 1 milli that ends, got Infinity"],
-        [{ leaseTime: Number.NaN }, "expected a leaseTime"],
-        [{ keepEvents: -1 }, "expected a whole number of keepEvents, got -1"],
-        [{ keepEvents: Number.NaN }, "expected a whole number of keepEvents, got NaN"]
+      const bad: ReadonlyArray<readonly [Session.LayerOptions, string]> = [
+        [{ leaseTime: 0 }, "expected a duration of at least 1 milli that ends as leaseTime"],
+        [{ leaseTime: "Infinity" }, "expected a duration of at least 1 milli that ends as leaseTime"],
+        [{ leaseTime: Number.NaN }, "expected a duration"],
+        [{ keepEvents: -1 }, "expected a whole number from 0 on as keepEvents, got the number -1"],
+        [{ keepEvents: Number.NaN }, "expected a whole number from 0 on as keepEvents, got the number NaN"]
       ]
       for (const [options, message] of bad) {
         const exit = yield* Effect.exit(Effect.scoped(Layer.build(t.over([], options))))
@@ -491,24 +558,33 @@ describe("DUR-1 options", () => {
       const twice = Session.layer([t.support, Agent.make("support", { instructions: "Other." })]).pipe(
         Layer.provide([VersionedStore.layerMemory, ScriptedModel.layer([])])
       )
-      const exit = yield* Effect.exit(Effect.scoped(Layer.build(twice)))
-      assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes('got two of "support"'))
+      const none = Layer.provide(Session.layer([]), VersionedStore.layerMemory)
+      for (const [layer, message] of [
+        [twice, 'got two of "support"'],
+        [none, "expected an agent, a plan or definitions, got none"]
+      ] as const) {
+        const exit = yield* Effect.exit(Effect.scoped(Layer.build(layer)))
+        assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes(message), message)
+      }
     })
   )
 
-  it.live("a reader after a number that no event has is refused", () =>
+  it.live("a reader after a place that no event has is refused", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
-      yield* Session.ask("a", "Hi")
-      for (const after of [-1, 2.5, Number.NaN, Number.POSITIVE_INFINITY]) {
+      yield* Session.turn("a", "Hi")
+      for (const after of ["", "-1", "2.5", "a.0", "NaN", "another.1"]) {
         assert.strictEqual(yield* t.reasonOf(Stream.runDrain(sessions.events("a", { after }))), "EventsUnknown")
       }
-      yield* Session.ask("a", "Hi again")
-      const { sequence } = yield* t.stateOf(sessions, "a")
+      yield* Session.turn("a", "Hi again")
+      const { cursor } = yield* t.stateOf(sessions, "a")
       yield* sessions.remove("a")
-      yield* Session.ask("a", "Hi")
-      const error = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: sequence })))
-      assert.match(error.message, /which has 6, got 12\. The session was removed and begun again/)
+      yield* Session.turn("a", "Hi")
+      const error = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: cursor })))
+      assert.match(error.message, /which has 6, got "\w+\.12"\. The session was removed and begun again/)
+      const ahead = (yield* t.stateOf(sessions, "a")).cursor.replace(/\d+$/, "99")
+      const unknown = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: ahead })))
+      assert.match(unknown.message, /which has 6, got "\w+\.99"\. The cursor is ahead of the newest event/)
     }).pipe(Effect.provide(t.over(t.echo)))
   )
 })

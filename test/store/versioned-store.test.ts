@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schema } from "effect"
-import * as storage from "#src/store/internal/storage.ts"
+import * as storeKeys from "#src/store/internal/storeKeys.ts"
 import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 
@@ -26,16 +26,16 @@ describe("CONV-9 keys are encoded injectively", () => {
 
   it.prop("columns come back as the key, and are printable ASCII", [text], ([units]) => {
     const key = keyOf(units)
-    assert.match(storage.sortable(key), /^[!-~]*$/)
-    assert.strictEqual(storage.fromSortable(storage.sortable(key)), key)
+    assert.match(storeKeys.sortable(key), /^[!-~]*$/)
+    assert.strictEqual(storeKeys.fromSortable(storeKeys.sortable(key)), key)
     return true
   })
 
   it.prop("columns sort in the order of the keys, and prefixes stay prefixes", [text, text], ([a, b]) => {
     const [x, y] = [keyOf(a), keyOf(b)]
-    const bytes = (key: string) => Buffer.from(storage.sortable(key), "ascii")
+    const bytes = (key: string) => Buffer.from(storeKeys.sortable(key), "ascii")
     assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), x < y ? -1 : x > y ? 1 : 0)
-    assert.strictEqual(storage.sortable(x + y), storage.sortable(x) + storage.sortable(y))
+    assert.strictEqual(storeKeys.sortable(x + y), storeKeys.sortable(x) + storeKeys.sortable(y))
     return true
   })
 })

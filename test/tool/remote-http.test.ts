@@ -501,7 +501,7 @@ describe("RT-5 the server is a layer", () => {
     const Read = Tool.make("read", { success: Schema.String })
     const confined = Toolkit.make(Read)
     const read = () => Effect.orDie(FileSystem.FileSystem.use((fs) => fs.readFileString("/etc/hosts")))
-    // the services that the layer captured are under test, not those that the type requires
+    // the services that the layer captured are under test, not the services that the type requires
     const layer = confined.toLayer({ read } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
     const own = FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })
     const server = HttpRouter.serve(

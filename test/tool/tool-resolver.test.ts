@@ -277,7 +277,7 @@ describe("CODEC-3 ToolResolver.layerStubs", () => {
 
   type Approval = ToolContract.ToolContract["approval"]
 
-  /** The approval of a stub for each contract: one that asks for none, one that also only reads, one that decides, one that asks. */
+  /** The approval of a stub for each contract: a tool asks for none, also only reads, decides by itself, or asks. */
   const floors: ReadonlyArray<readonly [string, ToolResolver.StubOptions | undefined, ReadonlyArray<Approval>]> = [
     ["by default unless it is read-only", undefined, ["always", "never", "dynamic", "always"]],
     ["unlessReadonly", { approval: "unlessReadonly" }, ["always", "never", "dynamic", "always"]],

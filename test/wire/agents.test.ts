@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
-import { Agent, AgentEvent, Conversation } from "effect-emissary"
+import { Agent, AgentEvent, ContextWindow, Conversation } from "effect-emissary"
 import type { LanguageModelConformance } from "effect-emissary/testing"
 import { toolkit, handlers, Probe, throughJson, toolResults } from "../agent/fixtures.ts"
 import { decide } from "../decisions.ts"
@@ -23,7 +23,7 @@ const lead = Agent.make("lead", {
   output: Answer
 })
 
-/** Parallel calls of which one fails, a question to another agent, an approval, and an answer that has to fit a schema. */
+/** Parallel calls and a failure among them, a question to another agent, an approval, and an answer that has to fit a schema. */
 const replies: ReadonlyArray<LanguageModelConformance.Reply> = [
   answer(
     thinking("Three calls.", 1),
@@ -114,14 +114,14 @@ describe("MODEL-4 histories", () => {
     })
 
   for (const [name, provider] of Object.entries<Provider>(providers)) {
-    test.live(`a long one is accepted, whole and reduced to a budget: ${name}`, function* () {
+    test.live(`a long one is accepted, whole and reduced to a context window: ${name}`, function* () {
       const usage = { inputTokens: 1000, outputTokens: 20 }
       const counted = several(16).map((reply) => (reply._tag === "Answer" ? { ...reply, usage } : reply))
       const { model, server } = yield* connect(provider, counted)
       const conversation = yield* chat(0, 12).pipe(
         Effect.flatMap((long) => {
-          const budget = Agent.truncate({ threshold: 900, target: 500 })
-          return endsAs("Completed", helper.run("Question 12", { conversation: long, budget }))
+          const contextWindow = ContextWindow.truncate({ above: 900, to: 500 })
+          return endsAs("Completed", helper.run("Question 12", { conversation: long, contextWindow }))
         }),
         Effect.provide(Layer.merge(world, model)),
         Effect.exit,

@@ -1,8 +1,9 @@
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from "effect"
+import { Deferred, Duration, Effect, Fiber, Layer, Option, Stream } from "effect"
 import type { LanguageModel } from "effect/ai"
-import { Agent, AgentError, AgentEvent, ToolRuntime } from "effect-emissary"
+import { Agent, AgentError, AgentEvent, ToolRuntime, VersionedStore } from "effect-emissary"
 import { AiSdk } from "effect-emissary/ai-sdk"
+import { Session } from "effect-emissary/session"
 import { handlers, Probe, toolkit, toolResults } from "../agent/fixtures.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
@@ -47,6 +48,9 @@ const each = (
   }
 }
 
+/** The model is not asked again. */
+const once = { retry: { times: 0 } }
+
 const cut: Reply = { _tag: "Break", content: [text("Let me")] }
 
 describe("MODEL-4 failures of providers", () => {
@@ -61,10 +65,10 @@ describe("MODEL-4 failures of providers", () => {
       failure(529)
     ],
     Effect.fnUntraced(function* (run, { server }) {
-      const result = yield* endsAs("Completed", run("Go", { modelRetry: Schedule.recurs(5) }))
+      const result = yield* endsAs("Completed", run("Go", { retry: { times: 5, delay: 0 } }))
       assert.deepStrictEqual(toolResults(result.conversation), ["x"])
       assert.strictEqual(result.output, "done")
-      const { reason } = yield* failsFor("ModelFailed", run("Go"))
+      const { reason } = yield* failsFor("ModelFailed", run("Go", once))
       assert.deepStrictEqual([reason.error, reason.retryable], ["InternalProviderError", true])
       assert.strictEqual(server.requests.length, 7)
     })
@@ -74,7 +78,7 @@ describe("MODEL-4 failures of providers", () => {
     "a run that failed after its first step is resumed from the state of the error, and starts no tool twice",
     [answer(call("c1", "echo", { text: "x" })), cut, answer(text("done"))],
     Effect.fnUntraced(function* (run) {
-      const error = yield* failsMidway("ModelFailed", run("Go"))
+      const error = yield* failsMidway("ModelFailed", run("Go", once))
       assert.isTrue(error.reason.retryable)
       const result = yield* endsAs("Completed", agent.resume(error.state))
       assert.strictEqual(result.output, "done")
@@ -94,7 +98,7 @@ describe("MODEL-4 failures of providers", () => {
       failure(429)
     ],
     Effect.fnUntraced(function* (run) {
-      const wait = Effect.map(failsFor("ModelFailed", run("Go")), ({ reason }) => reason.retryAfterMillis)
+      const wait = Effect.map(failsFor("ModelFailed", run("Go", once)), ({ reason }) => reason.retryAfterMillis)
       assert.strictEqual(yield* wait, 7000)
       assert.strictEqual(yield* wait, 1500)
       const date = (yield* wait) ?? 0
@@ -139,7 +143,7 @@ describe("MODEL-4 failures of providers", () => {
   )
 
   each(
-    "interruption of a run closes the connection",
+    "SCREEN-2 interruption of a run closes the connection",
     [{ _tag: "Silence", content: [text("Let me")] }],
     Effect.fnUntraced(function* (_, { server, way }) {
       const reached = yield* Deferred.make<void>()
@@ -153,6 +157,26 @@ describe("MODEL-4 failures of providers", () => {
       yield* Effect.timeout(Deferred.await(server.aborted), "5 seconds")
     })
   )
+
+  for (const [name, provider] of Object.entries<Provider>(providers)) {
+    test.live(
+      `SCREEN-2 interrupt and the timeout of a message of a session close the connection: ${name}`,
+      function* () {
+        for (const isTimed of [false, true]) {
+          const { model, server } = yield* connect(provider, [{ _tag: "Silence", content: [text("Let me")] }])
+          const layer = Session.layer([Agent.make("clerk")]).pipe(Layer.provide([VersionedStore.layerMemory, model]))
+          yield* Effect.gen(function* () {
+            const receipt = yield* Session.send("a", "Go", isTimed ? { timeout: "150 millis" } : {})
+            const isAsked = Effect.repeat(Effect.sleep("2 millis"), { until: () => server.requests.length > 0 })
+            yield* Effect.timeout(isAsked, "5 seconds")
+            if (!isTimed) assert.isTrue((yield* Session.interrupt("a")).isInterrupted)
+            yield* Effect.timeout(Deferred.await(server.aborted), "5 seconds")
+            assert.strictEqual((yield* Session.await("a", receipt)).outcome, "Interrupted")
+          }).pipe(Effect.provide(layer))
+        }
+      }
+    )
+  }
 
   each(
     "a timeout of the run closes the connection",
@@ -183,7 +207,7 @@ describe("MODEL-4 a wrong key", () => {
         const wrong = `${theKey}wrong`
         const { model, server } = yield* connect(provider, [], wrong)
         for (const run of Object.values(ways)) {
-          const error = yield* failsFor("ModelFailed", run("Go")).pipe(Effect.provide(Layer.merge(world, model)))
+          const error = yield* failsFor("ModelFailed", run("Go", once)).pipe(Effect.provide(Layer.merge(world, model)))
           assert.strictEqual(error.reason.error, "AuthenticationError")
           assert.isFalse(error.reason.retryable)
           for (const part of [vendor, variable]) assert.include(error.message, part)

@@ -49,7 +49,7 @@ const world = Layer.provideMerge(handlers, Probe.layer)
 const make = (model: string) =>
   Agent.make("lead", { instructions: "You are the lead.", toolkit, output: Answer, model })
 
-const scripted = ModelRegistry.layerAmbient.pipe(Layer.provide(harness()(replies)))
+const scripted = ModelRegistry.layerContext.pipe(Layer.provide(harness()(replies)))
 
 describe("MODEL-2 MODEL-4 L5 a model by its name, with the environment of a user", () => {
   for (const [model, [dialect, , variable]] of Object.entries(models)) {

@@ -136,7 +136,7 @@ const frames: Dialect["frames"] = (content, turn, end) => {
   return events.map((data, sequence_number) => event({ ...data, sequence_number }))
 }
 
-/** The items of the input, with those that are stored in place of references to them. */
+/** The items of the input, with stored items in place of references to them. */
 const resolved = ({ body, stored }: Turn): ReadonlyArray<Json> => {
   const { input } = body
   if (typeof input === "string") return [{ role: "user", content: input }]

@@ -232,7 +232,7 @@ describe("RIGHT-4 half a character", () => {
       Layer.provide(model)
     )
     yield* Effect.gen(function* () {
-      const first = yield* Session.ask("s", `hi ${half}`, { messageId: "m" })
+      const first = yield* Session.turn("s", `hi ${half}`, { messageId: "m" })
       assert.strictEqual(first.text, `said ${whole}`)
       // The same message again is no other one
       const sessions = yield* Session.Session

@@ -167,7 +167,7 @@ describe("RIGHT-2 one tool does not make every request fail", () => {
             "AwaitingApproval",
             streamed ? AgentEvent.result(agent.stream("Hi")) : agent.run("Hi")
           )
-          const [request] = Run.approvalRequests(waiting.state)
+          const [request] = Run.requests(waiting.state)
           // A person approves the original
           assert.deepStrictEqual(request?.arguments, tools["odd"]?.[1])
           const options = { decisions: decide(waiting.state) }

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, DateTime, Deferred, Duration, Effect, Exit, Layer, Queue, Random, Ref, Schedule, Schema } from "effect"
+import { Cause, DateTime, Deferred, Duration, Effect, Exit, Layer, Queue, Random, Ref, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { type AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Workflow, WorkflowEngine } from "effect/workflow"
-import { Agent, AgentEvent, Conversation, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, ContextWindow, Conversation, Run, ToolRuntime } from "effect-emissary"
 import { Activities } from "effect-emissary/workflow"
 import { Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -103,7 +103,7 @@ for (const [name, engine] of engines) {
         const plain = yield* Effect.gen(function* () {
           let result = yield* clerk.run("Go")
           while (result.outcome === "AwaitingApproval") {
-            const decisions = result.requests.map((request) => ({ ...request, approved: true }))
+            const decisions = result.requests.filter(Run.isApprovable).map(Run.approve)
             result = yield* clerk.resume(result.state, { decisions })
           }
           return Conversation.transcript(result.conversation)
@@ -326,7 +326,7 @@ for (const [name, engine] of engines) {
       }).pipe(Effect.scoped)
     )
 
-    it.live("DUR-6 a typed error of the model survives its activity, and modelRetry reads it", () =>
+    it.live("DUR-6 a typed error of the model survives its activity, and the retries read it", () =>
       Effect.gen(function* () {
         const script: ScriptedModel.Script = [
           { fail: { reason: "RateLimitError", retryAfter: 5 } },
@@ -336,15 +336,9 @@ for (const [name, engine] of engines) {
         const attempts: Array<string> = []
         const { value } = yield* inWorkflow(
           Effect.gen(function* () {
-            const result = yield* clerk.run("Go", {
-              modelRetry: Schedule.recurs(5).pipe(
-                Schedule.setInputType<AiError.AiError>(),
-                Schedule.while(({ input }) => {
-                  attempts.push(input.reason._tag)
-                  return true
-                })
-              )
-            })
+            const onEvent = ({ event }: Agent.RecordedEvent) =>
+              Effect.sync(() => void (event._tag === "StepRetried" && attempts.push(event.error)))
+            const result = yield* clerk.run("Go", { retry: { times: 5, delay: 0 }, onEvent })
             return result.text
           })
         ).pipe(Effect.provide([handlersOf(yield* makeLog), ScriptedModel.layer(script), engine]))
@@ -390,25 +384,28 @@ for (const [name, engine] of engines) {
       Effect.gen(function* () {
         const log = yield* makeLog
         const plan = yield* Plan.make(
+          "plan",
+          [
+            Step.make("draw", { target: () => Effect.tap(Random.nextIntBetween(1, 1000), () => log.add("draw")) }),
+            Step.make("double", {
+              target: ({ payload }) => Effect.as(log.add("double"), Number(payload) * 2),
+              routes: [["ask", When.custom("even")]]
+            }),
+            Step.make("never", { target: () => Effect.as(log.add("never"), "no") }),
+            Step.make("ask", {
+              target: ({ decision, payload }) =>
+                Effect.andThen(
+                  log.add("ask"),
+                  decision === undefined ? Step.pause("go on?") : Effect.succeed(`${payload} ${decision.reason}`)
+                )
+            }),
+            Step.make("tell", { target: clerk })
+          ],
           {
             predicates: {
               even: ({ payload }) => Effect.as(log.add("even?"), typeof payload === "number" && payload % 2 === 0)
             }
-          },
-          Step.make("draw", { target: () => Effect.tap(Random.nextIntBetween(1, 1000), () => log.add("draw")) }),
-          Step.make("double", {
-            target: ({ payload }) => Effect.as(log.add("double"), Number(payload) * 2),
-            routes: [["ask", When.custom("even")]]
-          }),
-          Step.make("never", { target: () => Effect.as(log.add("never"), "no") }),
-          Step.make("ask", {
-            target: ({ decision, payload }) =>
-              Effect.andThen(
-                log.add("ask"),
-                decision === undefined ? Step.pause("go on?") : Effect.succeed(`${payload} ${decision.reason}`)
-              )
-          }),
-          Step.make("tell", { target: clerk })
+          }
         )
         const bound = yield* Plan.bind(plan)
         const payloads = new Set<string>()
@@ -430,10 +427,10 @@ for (const [name, engine] of engines) {
     it.live("DUR-6 two agents at once in a plan, each with an approval", () =>
       Effect.gen(function* () {
         const log = yield* makeLog
-        const plan = yield* Plan.make(
+        const plan = yield* Plan.make("plan", [
           Step.make("left", { target: clerk, parallel: true }),
           Step.make("right", { target: clerk, parallel: true })
-        )
+        ])
         const bound = yield* Plan.bind(plan)
         const model: ScriptedModel.TurnFunction = ({ messages }) =>
           messages.at(-1)?.role === "user"
@@ -496,8 +493,8 @@ for (const [name, engine] of engines) {
         let summaries = 0
         const brief = Agent.make("brief", {
           toolkit: Tools,
-          budget: Agent.compact({
-            threshold: 600,
+          contextWindow: ContextWindow.summarize({
+            above: 600,
             summarize: () =>
               Effect.map(LanguageModel.generateText({ prompt: "Summarize." }), ({ text }) => {
                 summaries += 1
@@ -590,7 +587,7 @@ describe("DUR-6 options", () => {
           Effect.provide(registered),
           Effect.provide(WorkflowEngine.layerMemory)
         )
-        assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes(`at least 256, got ${maxBytes}`))
+        assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes("a number from 256 on as maxBytes"))
       }
     })
   )
@@ -620,10 +617,10 @@ describe("DUR-6 time", () => {
             : { text: messages.map(({ text }) => text).join() }
         }
         const registered = Body.toLayer(() =>
-          Effect.map(outer.run("Go", { modelRetry: Schedule.spaced("30 minutes") }), ({ text }) => text).pipe(
-            Effect.provide(Activities.layer()),
-            Effect.orDie
-          )
+          Effect.map(
+            outer.run("Go", { retry: { times: 5, delay: "30 minutes", maxDelay: "1 hour" } }),
+            ({ text }) => text
+          ).pipe(Effect.provide(Activities.layer()), Effect.orDie)
         )
         const value = yield* Effect.gen(function* () {
           const id = yield* Body.execute({ id: "1" }, { discard: true })
@@ -685,12 +682,12 @@ describe("DUR-6 time", () => {
     Effect.gen(function* () {
       let tries = 0
       let bodies = 0
-      const plan = yield* Plan.make(
+      const plan = yield* Plan.make("plan", [
         Step.make("send", {
           target: () => Effect.suspend(() => (tries++ === 0 ? Effect.fail("offline") : Effect.succeed("sent"))),
           retry: { times: 3, delay: Duration.hours(2) }
         })
-      )
+      ])
       const bound = yield* Plan.bind(plan)
       const body = Effect.suspend(() => {
         bodies += 1

@@ -31,7 +31,7 @@ const start = (task: Task) => workers.start([outfile, JSON.stringify(task)])
 const after = (lines: ReadonlyArray<string>, word: string) =>
   lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.slice(word.length + 1))
 
-/** The calls of a whole run, in order. The second half is that of the agent by itself. */
+/** The calls of a whole run, in order. The second half is the work of the agent by itself. */
 const half = [
   "model Outer.0",
   "look 1",

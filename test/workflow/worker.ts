@@ -89,10 +89,10 @@ const onApproval = (pending: Activities.Pending) =>
   Effect.andThen(print(`asks ${JSON.stringify(pending)}`), decides ? approve(pending) : Effect.void)
 
 const body = Effect.gen(function* () {
-  const plan = yield* Plan.make(
+  const plan = yield* Plan.make("plan", [
     Step.make("prepare", { target: () => slowly("prepare", "Go") }),
     Step.make("work", { target: outer })
-  )
+  ])
   const result = yield* Plan.run(yield* Plan.bind(plan), "Start")
   return result.outcome === "Completed" ? result.text : result.outcome
 }).pipe(Effect.provide(Activities.layer({ onApproval })), Effect.orDie)

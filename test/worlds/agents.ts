@@ -105,21 +105,39 @@ const slowHandlers = slowToolkit.toLayer(
   })
 )
 
-export const model = ScriptedModel.layer(({ messages }) =>
-  Effect.gen(function* () {
-    yield* Effect.flatMap(Random.nextIntBetween(1, 80), Effect.sleep)
-    const answer = answerTo(messages)
-    if (answer._tag === "Failure") return { fail: { reason: "AuthenticationError" } }
-    if (answer._tag === "Text") return { text: answer.text }
-    const paramsOf = (name: string, key: string) => {
-      const input = taskOf(name, key)
-      return input === undefined ? { key } : { input }
-    }
-    return { toolCalls: answer.calls.map(({ key, name }) => ({ name, params: paramsOf(name, key) })) }
-  })
-)
+/** Answers come character by character. Some of a model that is flaky break off somewhere. */
+const modelOf = (isFlaky: boolean) =>
+  ScriptedModel.layer(
+    ({ messages }) =>
+      Effect.gen(function* () {
+        yield* Effect.flatMap(Random.nextIntBetween(1, 80), Effect.sleep)
+        const answer = answerTo(messages.filter(({ text }) => !text.startsWith("Your last answer was cut off")))
+        if (answer._tag === "Failure") return { fail: { reason: "AuthenticationError" } }
+        if (isFlaky && (yield* Random.next) < 0.4) {
+          const said = answer._tag === "Text" ? answer.text : ""
+          const chunkDelay = yield* Random.nextIntBetween(0, 30)
+          return {
+            text: said.slice(0, yield* Random.nextIntBetween(0, said.length)),
+            chunkDelay,
+            fail: { reason: "NetworkError" }
+          }
+        }
+        if (answer._tag === "Text") return { text: answer.text, chunkDelay: yield* Random.nextIntBetween(0, 30) }
+        const paramsOf = (name: string, key: string) => {
+          const input = taskOf(name, key)
+          return input === undefined ? { key } : { input }
+        }
+        return { toolCalls: answer.calls.map(({ key, name }) => ({ name, params: paramsOf(name, key) })) }
+      }),
+    { chunkSize: 1 }
+  )
 
-export const worker = Agent.make("worker", { instructions: "You work.", toolkit, maxSteps: 8 })
+export const model = modelOf(false)
+
+/** A run continues with the second model when the first one has failed. */
+const models = { model: ["demo/flaky", "demo/small"], retry: { times: 0 } } as const
+
+export const worker = Agent.make("worker", { instructions: "You work.", toolkit, maxSteps: 64 })
 
 /** The same agent. Some of its turns take longer to begin than the patience of those who stop them. */
 export const slowWorker = Agent.make("worker", {
@@ -128,7 +146,7 @@ export const slowWorker = Agent.make("worker", {
     return "You work."
   }),
   toolkit,
-  maxSteps: 8
+  maxSteps: 64
 })
 
 export const other = Agent.make("other", { instructions: "You do something else.", toolkit })
@@ -136,10 +154,10 @@ export const other = Agent.make("other", { instructions: "You do something else.
 /** The services of the agents, in each process. */
 export const layer = Layer.merge(handlers, model)
 
-const common = { instructions: "You work.", maxSteps: 8 }
+const common = { instructions: "You work.", maxSteps: 64 }
 
 /** An agent behind a tool, behind whose tool an agent asks a person. */
-const bossOf = (options: { readonly model?: string } = {}) => {
+const bossOf = (options: Partial<typeof models> = {}) => {
   const clerk = Agent.make("clerk", { ...common, ...options, toolkit: Toolkit.make(toolkit.tools.pay) })
   const manager = Agent.make("manager", {
     ...common,
@@ -177,20 +195,25 @@ export const staffIn = {
 export const poet = Agent.encode(
   Agent.make("poet", {
     ...common,
-    model: "demo/small",
-    toolkit: [once, again, ...others, bossOf({ model: "demo/small" })]
+    ...models,
+    toolkit: [once, again, ...others, bossOf(models)]
   })
 )
 
+const flaky = modelOf(true)
+
 const registry = ModelRegistry.layer({
-  demo: ModelRegistry.provider({ options: ModelRegistry.Sampling, model: () => model })
+  demo: ModelRegistry.provider({
+    options: ModelRegistry.Sampling,
+    model: (name) => (name === "flaky" ? flaky : model)
+  })
 })
 
 const moreHandlers = Layer.merge(handlers, slowHandlers)
 
 const renamedHandlers = renamed.toLayer({ once_more: ({ key }) => Effect.succeed(resultOf("once", key)) })
 
-/** The services of the agents that have everything, and of those that are data. */
+/** The services of the agents that have everything, and of the agents that are data. */
 export const moreLayer = Layer.mergeAll(
   moreHandlers,
   renamedHandlers,

@@ -3,7 +3,8 @@
  * calls, and readers. All that they did and saw is in a `Diary`.
  */
 import { Effect, Equal, Option, Random, Result, Stream } from "effect"
-import { Conversation, type Run } from "effect-emissary"
+import { Conversation, type Message, type Run } from "effect-emissary"
+import type { PlanRun } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import type { Simulation } from "effect-emissary/testing"
 import { Ledger, moreTools, poet, tools } from "./agents.ts"
@@ -36,17 +37,23 @@ export interface Wait {
   end?: Session.Answer | Session.SessionError
 }
 
-/** A look at a session. A history was read between two looks at its number. */
+/**
+ * A look at a session. A history was read between two looks at its number. Without a number `from`, each of the three calls reached a process of
+ * its own, and a process that was paused may have answered from its memory.
+ */
 export type Look =
   | { readonly _tag: "State"; readonly session: string; readonly state: Session.State }
   | {
       readonly _tag: "History"
       readonly life: string
-      readonly from: number
+      readonly from: number | undefined
       readonly to: number
       readonly said: ReadonlyArray<string>
     }
   | { readonly _tag: "List"; readonly listed: Session.Listed }
+
+/** The drafts by the id of the message: what they answer, and the texts of their parts by the index. */
+export type Screen = Map<string, { readonly turn: string; readonly parts: Map<number, string> }>
 
 export interface Diary {
   readonly lives: Map<string, { readonly session: string; readonly entries: Array<Session.Entry> }>
@@ -54,12 +61,18 @@ export interface Diary {
   readonly looks: Array<Look>
   readonly waits: Array<Wait>
   readonly problems: Array<string>
+  /** The drafts on the screens of live readers, by session. */
+  readonly screens: Map<string, Screen>
+  /** The pieces and withdrawals that live readers saw. */
+  drafts: number
   ticks: number
   /** The number of the first tick after the sessions came to rest. */
   rested: number
   /** No user stops anything, and one person decides. `isHealthy`: nor does a process die, wait, or leave. */
   isCalm: boolean
   isHealthy: boolean
+  /** Each call of a client reaches a process of its own. */
+  isSpread: boolean
   /** The agents have everything, and there is a job. */
   hasMore: boolean
   releases: ReadonlyArray<string>
@@ -71,10 +84,13 @@ export const emptyDiary = (): Diary => ({
   looks: [],
   waits: [],
   problems: [],
+  screens: new Map(),
+  drafts: 0,
   ticks: 0,
   rested: Infinity,
   isCalm: false,
   isHealthy: false,
+  isSpread: false,
   hasMore: false,
   releases: []
 })
@@ -150,21 +166,78 @@ const awaitTurn = Effect.fnUntraced(function* (
   wait.end = Result.merge(yield* Effect.result(ended))
 })
 
-/** Reads the events of a session over cut connections, from the first one of each of its lives. */
-export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+/** The message of an answer, of an agent inside, too. */
+const answerIn = (event: Run.Event): Message.AssistantMessage | undefined => {
+  if (event._tag === "ModelAnswered") return event.message
+  if (event._tag === "ChildEvent") return answerIn(event.event)
+  return event._tag === "PlanEvent" ? answerInPlan(event.event) : undefined
+}
+
+const answerInPlan = (event: PlanRun.Event): Message.AssistantMessage | undefined => {
+  if (event._tag === "AgentChanged") return answerIn(event.event)
+  return event._tag === "NestedChanged" ? answerInPlan(event.event) : undefined
+}
+
+/**
+ * Shows an entry on the screen of a live reader, which has the drafts that have no message yet. `input` is the newest message that a turn
+ * took. Returns what is wrong with the entry.
+ */
+const showOn = (screen: Screen, { event }: Session.LiveEntry, input: string | undefined): string | undefined => {
+  if (event._tag === "AnswerWithdrawn") return screen.delete(event.messageId) ? undefined : "withdrawn, and never shown"
+  if (event._tag === "AnswerDelta") {
+    const { delta, messageId, offset, part, turn } = event
+    const draft = screen.get(messageId) ?? { turn, parts: new Map<number, string>() }
+    const before = draft.parts.get(part) ?? ""
+    draft.parts.set(part, before + delta)
+    screen.set(messageId, draft)
+    if (draft.turn !== turn) return `a piece for ${turn} after one for ${draft.turn}`
+    return before.length === offset ? undefined : `a piece at ${offset} after ${before.length} characters`
+  }
+  const answer = event._tag === "RunEvent" ? answerIn(event.event) : undefined
+  if (answer === undefined) return undefined
+  const draft = screen.get(answer.id)
+  screen.delete(answer.id)
+  if (draft !== undefined && draft.turn !== input) return `an answer to ${input} whose draft was for ${draft.turn}`
+  const differs = Array.from(draft?.parts ?? []).find(([index, text]) => {
+    const part = answer.content[index]
+    return part?.type === "text" && !part.text.startsWith(text)
+  })
+  return differs && `the text ${JSON.stringify(differs[1])} of a draft of ${JSON.stringify(answer.content)}`
+}
+
+/**
+ * Reads the events of a session over cut connections, from the first one of each of its lives. With a screen also what models
+ * write.
+ */
+export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, session: string, screen?: Screen) {
   let place: string | undefined
   let seen = 0
-  const add = (entry: Session.Entry) => {
-    const life = lifeOf(entry.cursor)
-    if (place === undefined || life !== lifeOf(place)) seen = 0
-    if (entry.sequence !== seen + 1) diary.problems.push(`a reader of ${session} saw ${entry.cursor} after ${place}`)
-    seen = entry.sequence
-    place = entry.cursor
-    addEntry(diary, session, entry)
+  let input: string | undefined
+  if (screen !== undefined) diary.screens.set(session, screen)
+  const add = ({ cursor, event, sequence }: Session.LiveEntry) => {
+    const life = lifeOf(cursor)
+    if (place === undefined || life !== lifeOf(place)) {
+      seen = 0
+      screen?.clear()
+    }
+    if (event._tag === "RunEvent" && event.event._tag === "InputAdded") input = event.event.message.id
+    const wrong = screen && showOn(screen, { cursor, event, sequence }, input)
+    if (wrong !== undefined) diary.problems.push(`a live reader of ${session} saw at ${cursor} ${wrong}`)
+    const isDraft = event._tag === "AnswerDelta" || event._tag === "AnswerWithdrawn"
+    if (isDraft) diary.drafts += 1
+    if (sequence !== (isDraft ? seen : seen + 1))
+      diary.problems.push(`a reader of ${session} saw ${cursor} after ${place}`)
+    seen = sequence
+    place = cursor
+    if (!isDraft) addEntry(diary, session, { event, sequence, cursor: `${life}.${sequence}` })
   }
   const read = Effect.suspend(() => {
     const options = place === undefined ? {} : { after: place }
-    const events = Stream.unwrap(Effect.map(Session.Session, (sessions) => sessions.events(session, options)))
+    const events: Stream.Stream<Session.LiveEntry, Session.SessionError, Session.Session> = Stream.unwrap(
+      Effect.map(Session.Session, (sessions) =>
+        screen === undefined ? sessions.events(session, options) : sessions.live(session, options)
+      )
+    )
     return Effect.flatMap(world.any, ({ stream }) =>
       // A slow reader
       Stream.runForEach(stream(`events of ${session}`, events), (entry) =>
@@ -181,8 +254,10 @@ export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, s
         Effect.sync(() => {
           // It was removed
           const isGone = error._tag === "SessionError" && ["EventsUnknown", "NotFound"].includes(error.reason._tag)
-          if (isGone) place = undefined
-          else if (!isTransient(error)) diary.problems.push(`events of ${session}: ${error.message}`)
+          if (isGone) {
+            place = undefined
+            screen?.clear()
+          } else if (!isTransient(error)) diary.problems.push(`events of ${session}: ${error.message}`)
         }),
         nap(10, 150)
       )
@@ -226,7 +301,13 @@ const look = Effect.fnUntraced(function* (world: World, diary: Diary, session: s
     const [life, other] = [lifeOf(before.value.cursor), lifeOf(after.value.cursor)]
     if (life === other) {
       const said = saidBy(history.value)
-      diary.looks.push({ _tag: "History", life, from: before.value.sequence, to: after.value.sequence, said })
+      const [from, to] = [before.value.sequence, after.value.sequence]
+      diary.looks.push({
+        _tag: "History",
+        life,
+        said,
+        ...(diary.isSpread ? { from: undefined, to: Math.max(from, to) } : { from, to })
+      })
     }
   }
   return after
@@ -252,7 +333,7 @@ export const decide = Effect.fnUntraced(function* (world: World, diary: Diary, s
   yield* Effect.all((yield* Random.next) < 0.2 ? [decided, decided] : [decided], { concurrency: "unbounded" })
 })
 
-const textFor = Effect.fnUntraced(function* ({ hasMore, isCalm }: Diary, message: string) {
+export const textFor = Effect.fnUntraced(function* ({ hasMore, isCalm }: Diary, message: string) {
   const some = !hasMore ? tools : isCalm ? moreTools.slice(0, -1) : moreTools
   const steps: Array<string> = []
   const count = yield* Random.nextIntBetween(0, 2)
@@ -330,10 +411,11 @@ export const use = Effect.fnUntraced(function* (world: World, diary: Diary, { co
     const text = yield* textFor(diary, message)
     const earlier = yield* pick(sent.slice(-3))
     const pending = (yield* Random.next) < 0.3 && !isCalm ? ("deny" as const) : ("keep" as const)
+    const whenBusy = n % 2 === 0 ? ("steer" as const) : ("queue" as const)
     if (kind === "send" || earlier === undefined) {
       sent.push({ message, text })
       const receipt = yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
-        sessions.send(session, text, { ...agent, messageId: message, pending })
+        sessions.send(session, text, { ...agent, messageId: message, pending, whenBusy })
       )
       if (receipt !== undefined && n % 3 === 1) yield* Effect.forkDetach(awaitTurn(world, diary, session, receipt))
     } else if (kind === "again") {
@@ -403,7 +485,16 @@ export const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary
   }
   yield* Effect.sleep("30 seconds")
   for (const prefix of ["session/head/", "session/busy/"]) {
-    const { keys } = yield* world.store.list({ prefix })
+    const found = yield* world.store.list({ prefix })
+    // The placeholder of a fork that never began, which no removal has met
+    const keys = yield* Effect.filter(found.keys, (key) =>
+      Effect.map(
+        world.store.get(key),
+        (stored) =>
+          ids.some((id) => key === `${prefix}${id}`) ||
+          !Option.exists(stored, ({ value }) => Equal.equals(value, { kind: "beginning" }))
+      )
+    )
     if (keys.length > 0) diary.problems.push(`after the removal there is ${keys.join()}`)
   }
 })

@@ -1,7 +1,7 @@
 /**
  * Certificates: each short script with trouble at each of its steps.
  *
- * `npm run worlds -- --exhaustive` runs them all, `--script edit` those of one script, `--kind "two kills"` those of one kind, and `--part 3/8` every eighth world from the third one on. A run that was
+ * `npm run worlds -- --exhaustive` runs them all, `--script edit` the worlds of one script, `--kind "two kills"` the worlds of one kind, and `--part 3/8` every eighth world from the third one on. A run that was
  * cut, or had its `--minutes`, continues where it ended: its place is in `.generated/worlds`, until `src` changes. At the end, and when it is
  * cut by its time, the figures of all parts are written to `bench/WORLDS.md`. `--at` with the places of a world that went wrong prints its trace.
  */
@@ -50,7 +50,7 @@ const kinds: Readonly<Record<string, (base: Base) => ReadonlyArray<Places>>> = {
   }
 }
 
-/** The worlds of one script with one kind of trouble: so many are done, of which some went wrong. */
+/** The worlds of one script with one kind of trouble: so many are done, and so many of them went wrong. */
 interface Certificate extends Base {
   readonly script: short.Name
   readonly home: short.Home

@@ -20,6 +20,7 @@ import { Reactivity } from "effect/reactivity"
 import { RpcClient, RpcSerialization } from "effect/rpc"
 import { Socket } from "effect/socket"
 import { SqlClient, Statement } from "effect/sql"
+import { Agent } from "effect-emissary"
 import { ClusterSession, type Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
@@ -256,7 +257,7 @@ export const allSessions = releases.layerOf((release) =>
   processOf(
     Layer.unwrap(
       Effect.map(releases.hostedIn(release), ({ hosted, services }) =>
-        ClusterSession.layer(hosted, options).pipe(Layer.provide(services))
+        ClusterSession.layer(hosted, { ...options, definitions: Agent.decode }).pipe(Layer.provide(services))
       )
     )
   )

@@ -1,6 +1,6 @@
 /**
  * Jobs in the worlds: a plan with a step that fails at first, a loop, and a parallel group with an agent whose calls wait for a person. No model
- * of plans judges them, but laws: a job comes to its end, its result and the values that its steps write are those of a run without trouble, each
+ * of plans judges them, but laws: a job comes to its end, its result and the values that its steps write are as after a run without trouble, each
  * step has run to its end, and its log can be read by each reader.
  */
 import { Effect, Fiber, Option, Random, Result, Schema } from "effect"
@@ -38,15 +38,14 @@ export const plan = Effect.gen(function* () {
     const { round, text } = Option.getOrElse(before, () => ({ text: task, round: 0 }))
     return Effect.as(work(`draft${round + 1}`), { text: `${text}.`, round: round + 1 })
   })
-  const made = yield* Plan.make(
-    { name: "build" },
+  const made = yield* Plan.make("build", [
     Step.make("collect", { target: collect, writes: "collect" }),
     Step.make("draft", { target: draft, writes: "draft", routes: [["draft", When.field("round").lessThan(3)]] }),
     Step.make("left", { target: step("left"), parallel: true, writes: "left" }),
     Step.make("desk", { target: staff, task: "job/desk|boss|pay", parallel: true, writes: "desk" }),
     Step.make("right", { target: step("right"), parallel: true, writes: "right" }),
     Step.make("end", { target: step("end"), writes: "end" })
-  )
+  ])
   return yield* Plan.bind(made)
 }).pipe(Effect.orDie)
 

@@ -68,24 +68,31 @@ const saidOf = ({ said }: Model): ReadonlyArray<string> =>
 const brief = (said: ReadonlyArray<string>): ReadonlyArray<string> =>
   said.map((line) => (/^(assistant|tool) /.test(line) ? line.slice(0, line.indexOf(" ")) : line))
 
-/** A turn has taken the first message, and that is not stored yet. */
-const areQueued = (queue: ReadonlyArray<string>, expected: ReadonlyArray<string>): boolean =>
-  isSame(queue, expected) || isSame(queue, expected.slice(1))
+/** A turn has taken the first message, or messages that steer, and that is not stored yet. */
+const areQueued = (
+  queue: ReadonlyArray<string>,
+  expected: ReadonlyArray<string>,
+  steers: ReadonlyArray<string>
+): boolean => {
+  const left = expected.filter((id) => queue.includes(id))
+  const taken = expected.slice(1).filter((id) => !queue.includes(id))
+  return isSame(queue, left) && taken.every((id) => steers.includes(id))
+}
 
 const checkLook = (look: Look, judged: ReadonlyMap<string, Judged>, rules: Rules): string | undefined => {
   if (look._tag === "State") {
     const { cursor, failure, messages, outcome, queue, requests, sequence, status } = look.state
     const model = judged.get(lifeOf(cursor))?.models[sequence]
     if (model === undefined) return undefined
-    const { queue: expected, ...rest } = shown(model, rules)
+    const { queue: expected, steers, ...rest } = shown(model, rules)
     const found = {
       status,
       messages,
       requests: requests.map(placeOf),
-      outcome: outcome?._tag,
+      outcome,
       failure: failure?.reason
     }
-    const isRight = isSame({ ...found }, { ...rest }) && areQueued(queue, expected)
+    const isRight = isSame({ ...found }, { ...rest }) && areQueued(queue, expected, steers)
     return isRight
       ? undefined
       : `the state at ${cursor}: expected ${JSON.stringify({ ...rest, queue: expected })}, got ${JSON.stringify({ ...found, queue })}`
@@ -94,7 +101,8 @@ const checkLook = (look: Look, judged: ReadonlyMap<string, Judged>, rules: Rules
     const models = judged.get(look.life)?.models ?? []
     if (models[look.to] === undefined) return undefined
     const said = brief(look.said)
-    const isRight = models.slice(look.from, look.to + 1).some((model) => isSame(saidOf(model), said))
+    const among = look.from === undefined ? models : models.slice(look.from, look.to + 1)
+    const isRight = among.some((model) => isSame(saidOf(model), said))
     return isRight ? undefined : `the history of ${look.life} from ${look.from} to ${look.to}: ${said.join("; ")}`
   }
   const { id, messages, sequence, status } = look.listed
@@ -125,11 +133,11 @@ const causes: Partial<Record<Session.Event["_tag"], (operation: Operation, event
   SessionForked: ({ kind }) => kind === "fork",
   MessageDropped: ({ kind }, event) =>
     event._tag === "MessageDropped" && kind === (event.error.reason === "Withdrawn" ? "withdraw" : "edit"),
-  // Nothing but the model fails, and a session whose messages were all withdrawn has nothing to resume
-  TurnFailed: ({ kind, text = "" }, event) =>
-    event._tag === "TurnFailed" &&
-    ((event.error.reason === "ModelFailed" && text.includes("|fails")) ||
-      (event.error.reason === "ConversationInvalid" && kind === "resume"))
+  // Only a stop and a release drop decisions
+  DecisionsDropped: () => false,
+  // Nothing but the model fails
+  TurnFailed: ({ text = "" }, event) =>
+    event._tag === "TurnFailed" && event.error.reason === "ModelFailed" && text.includes("|fails")
 }
 
 const stops = new Set(["interrupt", "edit", "remove", "withdraw"])
@@ -139,16 +147,36 @@ const isStop = (event: Session.Event): boolean =>
     ? event.event._tag === "RunInterrupted"
     : (event._tag === "TurnFailed" || event._tag === "DecisionsDropped") && event.error.reason === "Interrupted"
 
-/** A release cannot prepare the agent. */
-const isOfRelease = (releases: ReadonlyArray<string>, event: Session.Event): boolean =>
-  event._tag === "TurnFailed" && event.error.reason === "PreparationFailed" && releases.includes("unprepared")
+/** The tool that a release has no more, or with another contract. */
+const replacedIn: Readonly<Record<string, string>> = { renamed: "once", changed: "again" }
 
-const checkCauses = ({ operations, releases, rested }: Diary, { entries, session }: Judged): ReadonlyArray<string> =>
-  entries.flatMap(({ cursor, event }) => {
+/** True for a call that cannot run without this tool. A call that has started does not run again without it. */
+const needs =
+  (tool: string) =>
+  ({ child, name, status }: Model["calls"][number]): boolean =>
+    child === undefined ? name === tool && status !== "started" : child.calls.some(needs(tool))
+
+/** A release cannot prepare the agent, or replaced the tool of a call that the model shows as open before the event. */
+const isOfRelease = (releases: ReadonlyArray<string>, event: Session.Event, { calls }: Model): boolean => {
+  const reason = event._tag === "TurnFailed" || event._tag === "DecisionsDropped" ? event.error.reason : undefined
+  return releases.some((release) => {
+    const tool = replacedIn[release]
+    if (reason === "DefinitionChanged") return tool !== undefined && calls.some(needs(tool))
+    return reason === "PreparationFailed" && event._tag === "TurnFailed" && release === "unprepared"
+  })
+}
+
+const checkCauses = (
+  { operations, releases, rested }: Diary,
+  { entries, models, session }: Judged
+): ReadonlyArray<string> =>
+  entries.flatMap(({ cursor, event }, index) => {
     const isCause = isStop(event) ? ({ kind }: Operation) => stops.has(kind) : causes[event._tag]
     const isOf = (one: Operation) =>
       one.began < rested && (one.session === session || (one.kind === "fork" && one.message === session))
-    const isKnown = isCause === undefined || isOfRelease(releases, event)
+    // The model ends before an event that does not fit, which is a problem of its own
+    const before = models[index]
+    const isKnown = isCause === undefined || before === undefined || isOfRelease(releases, event, before)
     const isExplained = isKnown || operations.some((one) => isOf(one) && isCause(one, event))
     return isExplained ? [] : [`${session}, ${cursor}: no client asked for ${event._tag}`]
   })
@@ -169,7 +197,7 @@ const checkStops = ({ isHealthy, operations }: Diary, { entries, session }: Judg
 const receivedAt = ({ entries }: Judged, message: string | undefined): number =>
   entries.findIndex(({ event }) => event._tag === "MessageReceived" && event.messageId === message)
 
-/** A message that was acknowledged is in the log, and behind those that were acknowledged before it was sent. */
+/** A message that was acknowledged is in the log, behind each message that was acknowledged before it was sent. */
 const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>): ReadonlyArray<string> => {
   const stored = operations.flatMap((operation) => {
     const { answer, kind, message } = operation
@@ -208,7 +236,14 @@ const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>
     const isEarly = isInterrupted && event?._tag === "RunEvent" && !ends.has(event.event._tag)
     return isEarly ? [`the receipt of ${kind} in ${session} names ${event.event._tag}, which ends no turn`] : []
   })
-  return [...lost, ...swapped, ...misnamed, ...nameless, ...early]
+  // A process that has nothing to stop has no turn under way, here or left by another one
+  const missed = operations.flatMap(({ answer, kind, session }) => {
+    const { isInterrupted = false, life = "", sequence = 0 } = answer ?? {}
+    const model = kind === "interrupt" && !isInterrupted ? judged.get(life)?.models[sequence] : undefined
+    const isMissed = model?.isBegun === true && model.outcome === undefined && model.failure === undefined
+    return isMissed ? [`the receipt of ${kind} in ${session} names ${life}.${sequence}, and a turn is under way`] : []
+  })
+  return [...lost, ...swapped, ...misnamed, ...nameless, ...early, ...missed]
 }
 
 const ends: ReadonlySet<Run.Event["_tag"]> = new Set(["RunFinished", "ApprovalDecided"])
@@ -217,19 +252,19 @@ const ends: ReadonlySet<Run.Event["_tag"]> = new Set(["RunFinished", "ApprovalDe
 const checkWaits = ({ waits }: Diary, judged: ReadonlyMap<string, Judged>): ReadonlyArray<string> =>
   waits.flatMap(({ end, message }) => {
     if (end === undefined) return [`who waits for ${message} still waits`]
-    if ("reason" in end) {
+    if (!("text" in end)) {
       return waitErrors.has(end.reason._tag) ? [] : [`who waits for ${message} gets ${end.reason._tag}`]
     }
     const { cursor, outcome, sequence, text } = end
     const entries = judged.get(lifeOf(cursor))?.entries.slice(0, sequence) ?? []
     const last = entries[sequence - 1]
     if (last === undefined || "waitsBehind" in end) return []
-    const isEnd = outcomeOf(last.event) === outcome._tag
+    const isEnd = outcomeOf(last.event) === outcome
     const said = entries.flatMap(({ event }) =>
       event._tag === "RunEvent" && event.event._tag === "ModelAnswered" ? [Message.text(event.event.message)] : []
     )
-    const isSaid = outcome._tag !== "Completed" || said.at(-1) === text
-    return isEnd && isSaid ? [] : [`who waits for ${message} gets ${outcome._tag} ${text} at ${cursor}`]
+    const isSaid = outcome !== "Completed" || said.at(-1) === text
+    return isEnd && isSaid ? [] : [`who waits for ${message} gets ${outcome} ${text} at ${cursor}`]
   })
 
 /** A message that is given up, a turn that failed, and a session that is removed. */

@@ -4,7 +4,8 @@
  * Prints the figures so far every ten seconds, and ends with the first world that goes wrong: its smallest setting that still goes
  * wrong, and the command that repeats it. With `--trace` that command prints who did what; `--trace --store` with each operation of
  * the store. A setting of `worlds.ts` is an option: `--kills 0 --calls 3`. `--exhaustive` runs the certificates of `exhaustive.ts`.
- * `--mutants` puts faults into the code, one at a time, and sees whether worlds notice them: see `noticing.ts`.
+ * `--mutants` puts faults into the code, one at a time, and sees whether worlds notice them: see `noticing.ts`. `--screen` kills a process at each stored
+ * event of twenty scripts, and compares what pages of the published clients show: see `kills.ts`; `--only <script>`, and `--part 3/10` for a tenth.
  */
 import { parseArgs } from "node:util"
 import { Effect, Result } from "effect"
@@ -40,6 +41,7 @@ const { values } = parseArgs({
     exhaustive: { type: "boolean", default: false },
     part: { ...text, default: "1/1" },
     mutants: { type: "boolean", default: false },
+    screen: { type: "boolean", default: false },
     tests: { type: "boolean", default: false },
     only: text,
     script: text,
@@ -147,6 +149,14 @@ const show = () => {
 if (values.mutants) {
   const { only, part = "1/1", tests } = values
   await noticing.run({ only, part, seeds: Number(seeds), tests, minutes: Number(minutes), print })
+  process.exit()
+}
+
+if (values.screen) {
+  // The published clients are packages of that folder
+  const screen = await import("../screen/all.ts")
+  const [part = 1, parts = 1] = values.part.split("/").map(Number)
+  await screen.run({ only: values.only, every: parts, first: part - 1, print })
   process.exit()
 }
 

@@ -25,9 +25,11 @@ export interface Model {
   readonly texts: Readonly<Record<string, string>>
   /** Messages that no turn has taken, in the order of their turns; `held` come later. */
   readonly queue: ReadonlyArray<string>
+  /** Messages that may enter a turn under way. */
+  readonly steers: ReadonlyArray<string>
   readonly stopped: ReadonlyArray<string>
   readonly held: ReadonlyArray<string>
-  readonly said: ReadonlyArray<Said & { readonly id?: string }>
+  readonly said: ReadonlyArray<Said & { readonly id?: string; readonly isLast?: boolean }>
   readonly calls: ReadonlyArray<Call>
   /** Messages that a turn has taken while calls wait. */
   readonly pending: ReadonlyArray<string>
@@ -51,6 +53,7 @@ export const empty: Model = {
   sequence: 0,
   texts: {},
   queue: [],
+  steers: [],
   stopped: [],
   held: [],
   said: [],
@@ -66,10 +69,14 @@ export const empty: Model = {
 export const rules = {
   /** A message waits behind the others. */
   enqueue: (queue: ReadonlyArray<string>, id: string) => [...queue, id],
-  /** A message in the place of another one that waits comes before it. */
+  /** A message in the place of another waiting message comes before it. */
   replace: (queue: ReadonlyArray<string>, id: string, other: string) => queue.toSpliced(queue.indexOf(other), 0, id),
   /** A turn takes the first message. */
   taken: (due: ReadonlyArray<string>) => due[0],
+  /** A turn under way is steered by the first message of the queue that steers, wherever it is. */
+  steered: ({ queue, steers }: Pick<Model, "queue" | "steers">) => queue.find((id) => steers.includes(id)),
+  /** A message that steers enters where a model is asked next. */
+  isSteerable: ({ calls, said }: Model) => calls.length === 0 && said.at(-1)?.isLast !== true,
   /** A message that is taken while calls are open enters the conversation with the last result. */
   enters: ({ calls }: Model) => calls.length === 0,
   /** A call starts if it needs no approval, or has it. */
@@ -106,7 +113,7 @@ export const rules = {
 
 export type Rules = typeof rules
 
-/** The place of a call: its id, behind those of the calls around it. */
+/** The place of a call: its id, behind the ids of the calls around it. */
 export const placeOf = ({ callId, path = [] }: Pick<Run.Decision, "callId" | "path">): string =>
   [...path, callId].join("/")
 
@@ -206,13 +213,18 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       return continued(self)
     case "InputAdded": {
       const { id, content } = event.message
-      const due = rules.taken(dueOf(self))
-      if (isOver || self.mayTake !== true || id !== due) return `expected the message ${due}, and a run under way`
+      const isSteering = event.maxSteps === undefined
+      const due = isSteering ? rules.steered(self) : rules.taken(dueOf(self))
+      if (isOver || id !== due) return `expected the message ${due}, and a run under way`
+      const mayEnter = self.isSilent !== true && !self.isInterrupted && rules.isSteerable(self)
+      if (isSteering ? !mayEnter : self.mayTake !== true) return `${id} cannot be taken now`
       if (textOf(content) !== self.texts[id]) return `expected the text ${self.texts[id]}`
       const rest = {
         queue: without(self.queue, [id]),
         stopped: without(self.stopped, [id]),
         pending: [...self.pending, id],
+        // A turn begins with one message
+        mayTake: false,
         isSilent: self.stopped.includes(id)
       }
       return settled(rules, { ...self, ...rest })
@@ -232,10 +244,18 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       const wanted = expected._tag === "Calls" ? expected.calls.map(({ key, name }) => `${name} ${key}`).join() : ""
       const text = parts.map((part) => (part.type === "text" ? part.text : "")).join("")
       const words = expected._tag === "Text" ? expected.text : ""
-      if (isOver || found !== wanted || text !== words)
+      const isCutOff = event.message.finishReason === "interrupted"
+      if (isOver || (isCutOff ? found !== "" || !words.startsWith(text) : found !== wanted || text !== words))
         return `expected the answer ${wanted}${words}, got ${found}${text}`
-      return { ...self, calls, said: [...self.said, { role: "assistant", text: text + found }] }
+      const isLast = calls.length === 0 && !isCutOff
+      return {
+        ...self,
+        calls,
+        said: [...self.said, { role: "assistant", text: text + found, ...(isLast && { isLast }) }]
+      }
     }
+    case "StepRetried":
+      return isOver || event.model !== "demo/small" ? `a model call is made again, with ${event.model}` : self
     case "ApprovalRequested":
       return withCall(self, event.callId, (call) =>
         call.name === "pay" && call.status === "asked" ? { ...call, status: "waits" } : `${call.key} needs no approval`
@@ -267,7 +287,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       const at = self.said.findIndex(({ id }) => id === event.messageId)
       if (at < 0) return `${event.messageId} is not in the conversation`
       const { failure: _, ...rest } = self
-      const said = rules.rewound(self.said, at)
+      const said = rules.rewound(self.said, at).map(({ isLast: _, ...one }) => one)
       return {
         ...rest,
         said,
@@ -323,16 +343,19 @@ export const next = (self: Model, event: Session.Event, rules: Rules, origin?: M
 const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | undefined): Next => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { edit, input, messageId } = event
+      const { edit, input, messageId, steers } = event
       if (messageId in self.texts) return `${messageId} is received twice`
       const other = edit?.messageId ?? ""
       const before = dropHeld(self)
       const place = before.queue.includes(other)
         ? rules.replace(before.queue, messageId, other)
         : rules.enqueue(before.queue, messageId)
-      // Those that were stopped come before all others
+      // Messages that were stopped come before all others
       const queue = self.stopped.includes(other) ? [messageId, ...before.queue] : place
-      return { ...before, texts: { ...self.texts, [messageId]: textOf(input) }, queue }
+      const texts = { ...self.texts, [messageId]: textOf(input) }
+      // A message that was dropped can come again, in another way
+      const others = without(self.steers, [messageId])
+      return { ...before, texts, queue, steers: steers === true ? [...others, messageId] : others }
     }
     case "MessageDropped": {
       const gone = [event.messageId]
@@ -354,6 +377,14 @@ const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | 
         decisions: self.decisions.filter((one) => !event.decisions.some((other) => placeOf(other) === placeOf(one)))
       }
     case "ResumeReceived": {
+      const { messageIds } = event
+      // These messages are tried again, and no turn without a message is due
+      if (messageIds !== undefined)
+        return {
+          ...self,
+          held: without(self.held, messageIds),
+          queue: [...self.held.filter((id) => messageIds.includes(id)), ...self.queue]
+        }
       const released = dropHeld(self)
       return { ...released, isResumed: true, queue: [...self.stopped, ...released.queue], stopped: [] }
     }
@@ -389,6 +420,7 @@ export const shown = (self: Model, rules: Rules) => {
     status: rules.works(self) ? "running" : requests.length > 0 ? "waiting" : "idle",
     messages: self.said.length,
     queue: [...dueOf(self), ...self.held],
+    steers: self.steers,
     requests,
     outcome: self.failure === undefined ? self.outcome : undefined,
     failure: self.failure

@@ -13,6 +13,8 @@ export interface Mutant {
   readonly tests: ReadonlyArray<string>
   readonly mends?: string
   readonly unseen?: string
+  /** The sessions are behind servers, see `homes` of `worlds.ts`. */
+  readonly home?: "http"
 }
 
 /** The code of the file with a mutant. */
@@ -26,15 +28,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the gate is not taken",
     function: "alone",
-    file: "src/session/internal/sessionWriter.ts",
-    text: "self.gate.withPermit(Effect.andThen(ensureAlive(self), effect))",
-    replacement: "Effect.andThen(ensureAlive(self), effect)",
+    file: "src/session/internal/writer.ts",
+    text: "self.gate.withPermit(whileAlive(self, effect))",
+    replacement: "whileAlive(self, effect)",
     tests: ["writes", "turns", "faults"]
   },
   {
     name: "a conflict is taken for a write",
     function: "change",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: `      if (error._tag !== "Conflict") return giveUp(self, error)
 `,
     replacement: `      if (error._tag === "Conflict") return Effect.void
@@ -45,15 +47,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a session is not read again where this process was its owner",
     function: "refresh",
-    file: "src/session/internal/sessionWriter.ts",
-    text: "(host.isExclusive || self.isHeld)",
+    file: "src/session/internal/writer.ts",
+    text: "(host.isExclusive || self.hasTurn)",
     replacement: "(host.isExclusive || self.stored.at.head.owner === self.owner)",
     tests: ["owners", "writes"]
   },
   {
     name: "the lease of another process is not looked at",
     function: "ensureFree",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: "if ((yield* host.owners.rest(stored.at)) === 0) return",
     replacement: "if ((yield* host.owners.rest(stored.at)) >= 0) return",
     tests: ["owners"]
@@ -61,7 +63,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a takeover has the epoch of the owner before",
     function: "claimed",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: "{ ...head, owner, epoch: head.epoch + 1 }",
     replacement: "{ ...head, owner }",
     tests: ["owners", "writes"]
@@ -69,7 +71,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the mark is not set",
     function: "markingOf",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: "wasBusy === isBusy ? undefined : host.markOf(id)",
     replacement: "wasBusy || isBusy ? undefined : host.markOf(id)",
     tests: ["owners", "turns"]
@@ -77,7 +79,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the feed has the events under the numbers before",
     function: "write",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: 'entriesFrom(self.stored?.at.head.life ?? "", from + 1, events)',
     replacement: 'entriesFrom(self.stored?.at.head.life ?? "", from, events)',
     tests: ["readers"]
@@ -85,7 +87,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a removed session stays in memory",
     function: "remove",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: `  self.stored = undefined
   self.feed.clear()
   return removed`,
@@ -97,7 +99,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a process that was stopped does not look whether it has the session",
     function: "verify",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: "return isFresh ? Effect.void : alone(self, setHead(self, true))",
     replacement: "return isFresh ? Effect.void : Effect.void",
     tests: ["owners"],
@@ -108,24 +110,24 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a session that another process began counts as begun here",
     function: "store",
-    file: "src/session/internal/sessionInbox.ts",
-    text: `    if (!isCreated) return yield* store(self, message, options, made, details)
+    file: "src/session/internal/inbox.ts",
+    text: `    if (!isCreated) return yield* store(self, message, options, made, described)
 `,
     replacement: "",
     tests: ["writes", "owners", "faults"]
   },
   {
     name: "the lease is not renewed",
-    function: "make",
-    file: "src/session/internal/sessionWriter.ts",
-    text: "Effect.sleep(Duration.times(host.leaseTime, 1 / 3))",
-    replacement: "Effect.sleep(Duration.times(host.leaseTime, 30))",
+    function: "renewed",
+    file: "src/session/internal/writer.ts",
+    text: "Effect.sleep(Duration.times(self.host.leaseTime, 1 / 3))",
+    replacement: "Effect.sleep(Duration.times(self.host.leaseTime, 30))",
     tests: ["owners"]
   },
   {
     name: "a lease is written only with the first event",
     function: "leased",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: "isLeased && !host.isExclusive ? host.leaseTime : undefined",
     replacement: "isLeased && head.lease === undefined && !host.isExclusive ? host.leaseTime : undefined",
     tests: ["owners"]
@@ -133,23 +135,23 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the next turn does not begin",
     function: "conduct",
-    file: "src/session/internal/sessionTurn.ts",
-    text: "if (Exit.isSuccess(exit)) return yield* Effect.ignore(own.alone(rest(self)))",
+    file: "src/session/internal/turns.ts",
+    text: "if (Exit.isSuccess(exit)) return yield* Effect.ignore(writer.alone(self, rest(self)))",
     replacement: "if (Exit.isSuccess(exit)) return",
     tests: ["turns"]
   },
   {
     name: "a turn begins while another one runs",
     function: "start",
-    file: "src/session/internal/sessionTurn.ts",
-    text: 'self.current === undefined && self.mode === "Open"',
-    replacement: 'self.mode === "Open"',
+    file: "src/session/internal/turns.ts",
+    text: "self.current === undefined && !self.isClosing",
+    replacement: "!self.isClosing",
     tests: ["turns"]
   },
   {
     name: "calls that a stopped turn left are not closed before a message",
     function: "settleCalls",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: "settling !== undefined && Arr.isArrayNonEmpty(settling.events)",
     replacement: "settling === undefined && Arr.isArrayNonEmpty([settling])",
     tests: ["turns", "tenants"]
@@ -157,31 +159,31 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a message that was stopped is answered",
     function: "runUntilStopped",
-    file: "src/session/internal/sessionTurn.ts",
-    text: "const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)",
-    replacement: 'const isStopped = message === undefined && sessionEvents.isStopped(memory, "")',
+    file: "src/session/internal/turns.ts",
+    text: "const isStopped = message !== undefined && fold.isStopped(state, message.messageId)",
+    replacement: 'const isStopped = message === undefined && fold.isStopped(state, "")',
     tests: ["turns"]
   },
   {
     name: "the start of a call is not written before the call",
     function: "keep",
-    file: "src/session/internal/sessionTurn.ts",
-    text: "const isDue = isHeard || hadAnswer || turnEvents.areDue(turn.pending, state)",
+    file: "src/session/internal/turns.ts",
+    text: "const isDue = isHeard || hadAnswer || turnEvents.areDue(turn.pending, run)",
     replacement: "const isDue = isHeard || hadAnswer || turnEvents.isEnding(event)",
     tests: ["turns", "writes"]
   },
   {
     name: "the first of the events are written with the state after all of them",
     function: "writePending",
-    file: "src/session/internal/sessionTurn.ts",
-    text: "turn.pending.length === 0 ? turn.state : undefined",
-    replacement: "turn.pending.length < 100 ? turn.state : undefined",
+    file: "src/session/internal/turns.ts",
+    text: "turn.pending.length === 0 ? turn.run : undefined",
+    replacement: "turn.pending.length < 100 ? turn.run : undefined",
     tests: ["writes", "turns", "readers"]
   },
   {
     name: "the events to write are chosen before the gate is taken",
     function: "flushFirst",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: "Effect.suspend(() => writePending(self, turn, choose(turn.pending)))",
     replacement: "writePending(self, turn, choose(turn.pending))",
     tests: ["writes", "turns"]
@@ -189,7 +191,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "all events are chosen before the gate is taken",
     function: "flush",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: `  store(
     self,
     turn,
@@ -201,7 +203,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a part of events that belong together is written",
     function: "flushSoon",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: `      if (turn.isPartial) return waited
 `,
     replacement: "",
@@ -210,8 +212,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "the message of a turn that failed is taken again",
-    function: "settle",
-    file: "src/session/internal/sessionTurn.ts",
+    function: "recordOutcome",
+    file: "src/session/internal/turns.ts",
     text: "if (!isLost()) yield* flushFirst(self, turn, turnEvents.urgent)",
     replacement: "if (isLost()) yield* flushFirst(self, turn, turnEvents.urgent)",
     tests: ["turn-ends", "turns"]
@@ -219,19 +221,19 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the end of a stopped turn forgets its message",
     function: "recordEnd",
-    file: "src/session/internal/sessionTurn.ts",
-    text: "memory !== undefined && sessionEvents.isWaiting(memory, message?.messageId) ? message : undefined",
-    replacement: "memory !== undefined && !sessionEvents.isWaiting(memory, message?.messageId) ? message : undefined",
+    file: "src/session/internal/turns.ts",
+    text: "state !== undefined && fold.isWaiting(state, message?.messageId) ? message : undefined",
+    replacement: "state !== undefined && !fold.isWaiting(state, message?.messageId) ? message : undefined",
     tests: ["turn-ends", "turns"]
   },
   {
     name: "no turn begins after calls were denied",
     function: "cancelCalls",
-    file: "src/session/internal/sessionTurn.ts",
-    text: `  yield* own.write(events, cancelling.run)
+    file: "src/session/internal/turns.ts",
+    text: `  yield* writer.write(self, events, cancelling.run)
   yield* start(self)
 `,
-    replacement: `  yield* own.write(events, cancelling.run)
+    replacement: `  yield* writer.write(self, events, cancelling.run)
 `,
     tests: ["approvals", "turns"],
     unseen:
@@ -240,8 +242,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a process without the agent records a failure",
     function: "leftToOthers",
-    file: "src/session/internal/sessionTurn.ts",
-    text: "return isHosted ? undefined : unknownAgent(host, own, memory.agent, true)",
+    file: "src/session/internal/turns.ts",
+    text: "return isHosted ? undefined : unknownAgent(self, state.agent, true)",
     replacement: "return isHosted ? undefined : undefined",
     tests: ["strangers"],
     mends: "RIGHT-13"
@@ -249,7 +251,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a session that closes records an interruption",
     function: "leave",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: `      halt(turn, { _tag: "Muted" })
       return Deferred.await(turn.done)`,
     replacement: `      halt(turn, { _tag: "Stopping" })
@@ -259,9 +261,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a turn takes its message after the gate",
     function: "runTurn",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: `      // With the gate: an edit that comes now stops the turn
-      turn.message = message?.messageId
+      if (message !== undefined) turn.messages.add(message.messageId)
       return message
     })
   )
@@ -269,15 +271,23 @@ export const mutants: ReadonlyArray<Mutant> = [
     replacement: `      return message
     })
   )
-  turn.message = message?.messageId
+  if (message !== undefined) turn.messages.add(message.messageId)
 `,
     tests: ["edit", "turns"],
     mends: "WORLD-9"
   },
   {
+    name: "a message that steers is taken twice",
+    function: "steeringOf",
+    file: "src/session/internal/turns.ts",
+    text: ".filter(({ messageId }) => !turn.messages.has(messageId))",
+    replacement: "",
+    tests: ["steering"]
+  },
+  {
     name: "an edit looks at its message once",
     function: "replace",
-    file: "src/session/internal/sessionEdit.ts",
+    file: "src/session/internal/edit.ts",
     text: "replace(self, edit, stored)",
     replacement: "replace(self, edit, found)",
     tests: ["edit"],
@@ -286,87 +296,87 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "an id that a turn has taken is free",
     function: "knownMessage",
-    file: "src/session/internal/sessionInbox.ts",
-    text: "memory.received.find((received) => received.messageId === messageId) ??",
-    replacement: "memory.received.slice(1).find((received) => received.messageId === messageId) ??",
+    file: "src/session/internal/inbox.ts",
+    text: "state.received.find((received) => received.messageId === messageId) ??",
+    replacement: "state.received.slice(1).find((received) => received.messageId === messageId) ??",
     tests: ["session", "turns"]
   },
   {
     name: "a decision is taken twice",
     function: "storeDecisions",
-    file: "src/session/internal/sessionInbox.ts",
-    text: "return (isOpen ? memory.decisions : memory.decided).some((one) => isSame(decision, one))",
-    replacement: "return (isOpen ? [] : memory.decided).some((one) => isSame(decision, one))",
+    file: "src/session/internal/inbox.ts",
+    text: "return (isOpen ? state.decisions : state.decided).some((one) => isSame(decision, one))",
+    replacement: "return (isOpen ? [] : state.decided).some((one) => isSame(decision, one))",
     tests: ["approvals"]
   },
   {
     name: "an interruption does not wait for its turn",
     function: "interruptTurn",
-    file: "src/session/internal/sessionInbox.ts",
-    text: `  sessionTurn.halt(turn, { _tag: "Stopping" })
+    file: "src/session/internal/inbox.ts",
+    text: `  turns.halt(turn, { _tag: "Stopping" })
   yield* Deferred.await(turn.done)
-  yield* own.ensureAlive`,
-    replacement: `  sessionTurn.halt(turn, { _tag: "Stopping" })
-  yield* own.ensureAlive`,
+  yield* writer.ensureAlive(self)`,
+    replacement: `  turns.halt(turn, { _tag: "Stopping" })
+  yield* writer.ensureAlive(self)`,
     tests: ["turns", "turn-ends"]
   },
   {
     name: "a message that a turn has taken is withdrawn",
     function: "withdraw",
-    file: "src/session/internal/sessionInbox.ts",
-    text: "self.current?.message === messageId || !sessionEvents.isWaiting(memory, messageId)",
-    replacement: "!sessionEvents.isWaiting(memory, messageId)",
+    file: "src/session/internal/inbox.ts",
+    text: "self.current?.messages.has(messageId) === true || !fold.isWaiting(state, messageId)",
+    replacement: "!fold.isWaiting(state, messageId)",
     tests: ["held", "turns"],
     mends: "RIGHT-11"
   },
   {
     name: "turns begin while a session is removed",
     function: "paused",
-    file: "src/session/internal/sessionInbox.ts",
-    text: 'if (self.mode === "Open") self.mode = "Paused"',
-    replacement: 'if (self.mode === "Paused") self.mode = "Paused"',
+    file: "src/session/internal/inbox.ts",
+    text: "self.pauses += 1",
+    replacement: "self.pauses -= 1",
     tests: ["turns", "edit", "operating"]
   },
   {
     name: "the mark of a removed session stays",
     function: "removeStored",
-    file: "src/session/internal/sessionInbox.ts",
-    text: "Effect.andThen(host.onIdle(id), Effect.sync(own.feed.notify))",
-    replacement: "Effect.sync(own.feed.notify)",
+    file: "src/session/internal/inbox.ts",
+    text: "Effect.andThen(self.host.onIdle(self.id), Effect.sync(self.feed.notify))",
+    replacement: "Effect.sync(self.feed.notify)",
     tests: ["operating", "turns"],
     unseen: "the next search for turns, half a second later, removes the mark"
   },
   {
     name: "calls are denied although a turn has begun meanwhile",
     function: "cancelled",
-    file: "src/session/internal/sessionInbox.ts",
+    file: "src/session/internal/inbox.ts",
     text: "if (self.current !== undefined) return Effect.undefined",
-    replacement: "if (self.own.failure !== undefined) return Effect.undefined",
+    replacement: "if (self.failure !== undefined) return Effect.undefined",
     tests: ["turns"],
     unseen: "a person has to decide in the milliseconds in which another one interrupts"
   },
   {
     name: "a receipt names the event before",
     function: "receiptAt",
-    file: "src/session/internal/sessionInbox.ts",
-    text: 'cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence)',
-    replacement: 'cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence - 1)',
+    file: "src/session/internal/inbox.ts",
+    text: 'cursor: cursors.cursorOf(self.stored?.at.head.life ?? "", sequence)',
+    replacement: 'cursor: cursors.cursorOf(self.stored?.at.head.life ?? "", sequence - 1)',
     tests: ["receipts"],
     mends: "RIGHT-16"
   },
   {
     name: "an edit of a message that waits stops the turn before it",
     function: "isInTurn",
-    file: "src/session/internal/sessionEdit.ts",
-    text: '(found._tag === "Taken" || current.message === found.queued.messageId)',
-    replacement: '(found._tag === "Taken" || current.message !== undefined)',
+    file: "src/session/internal/edit.ts",
+    text: '(found._tag === "Taken" || current.messages.has(found.queued.messageId))',
+    replacement: '(found._tag === "Taken" || current.messages.size > 0)',
     tests: ["edit"],
     mends: "RIGHT-15"
   },
   {
     name: "messages that wait stay after an edit",
     function: "store",
-    file: "src/session/internal/sessionEdit.ts",
+    file: "src/session/internal/edit.ts",
     text: 'Arr.append([...found.dropped.map((one) => drop(one.messageId)), { _tag: "RunEvent", event: rewound }], event)',
     replacement:
       'Arr.append([...found.dropped.slice(1).map((one) => drop(one.messageId)), { _tag: "RunEvent", event: rewound }], event)',
@@ -375,7 +385,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "any edit with a known id is the same edit",
     function: "look",
-    file: "src/session/internal/sessionEdit.ts",
+    file: "src/session/internal/edit.ts",
     text: "return known.edit === editDigest",
     replacement: 'return known.edit !== ""',
     tests: ["edit"],
@@ -385,16 +395,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a fork that is sent again is refused",
     function: "isSame",
-    file: "src/session/internal/sessionFork.ts",
-    text: "if (own.stored?.memory.sequence !== 1) return false",
-    replacement: "if (own.stored?.memory.sequence !== 0) return false",
+    file: "src/session/internal/fork.ts",
+    text: "if (self.stored?.state.sequence !== 1) return false",
+    replacement: "if (self.stored?.state.sequence !== 0) return false",
     tests: ["fork"],
     mends: "RIGHT-15"
   },
   {
     name: "a fork runs the calls of the other session",
     function: "beginningOf",
-    file: "src/session/internal/sessionFork.ts",
+    file: "src/session/internal/fork.ts",
     text: "run === undefined ? undefined : yield* turnEvents.closed(run, context)",
     replacement: "run === undefined ? undefined : run",
     tests: ["fork"]
@@ -402,15 +412,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a fork begins with what waits in the other session",
     function: "fork",
-    file: "src/session/internal/sessionFork.ts",
-    text: "own.create(memory.agent, now, [event], beginning, generation)",
-    replacement: "own.create(memory.agent, now, [event], { ...beginning, queue: memory.queue }, generation)",
+    file: "src/session/internal/fork.ts",
+    text: "writer.create(self, state.agent, now, [event], beginning, generation)",
+    replacement: "writer.create(self, state.agent, now, [event], { ...beginning, queue: state.queue }, generation)",
     tests: ["fork"]
   },
   {
     name: "a write that took place is taken for a conflict",
     function: "append",
-    file: "src/session/internal/sessionLog.ts",
+    file: "src/session/internal/eventLog.ts",
     text: "return isWritten ? Effect.succeed(found) : Effect.fail(conflict)",
     replacement: "return isWritten && first < 0 ? Effect.succeed(found) : Effect.fail(conflict)",
     tests: ["faults", "writes"]
@@ -418,7 +428,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the batch after the event is read",
     function: "batchOf",
-    file: "src/session/internal/sessionLog.ts",
+    file: "src/session/internal/eventLog.ts",
     text: "return Math.max(0, low - 1)",
     replacement: "return Math.max(0, low)",
     tests: ["readers", "large"]
@@ -426,7 +436,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a snapshot forgets the first of its events",
     function: "compact",
-    file: "src/session/internal/sessionLog.ts",
+    file: "src/session/internal/eventLog.ts",
     text: "first: base + 1 }]",
     replacement: "first: base + 2 }]",
     tests: ["large", "readers"]
@@ -434,7 +444,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "an older event is looked for in the newest generation",
     function: "entries",
-    file: "src/session/internal/sessionLog.ts",
+    file: "src/session/internal/eventLog.ts",
     text: "from > base ? undefined :",
     replacement: "from > base - 64 ? undefined :",
     tests: ["large", "readers"]
@@ -442,7 +452,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a session is not opened again where a new generation began",
     function: "load",
-    file: "src/session/internal/sessionLog.ts",
+    file: "src/session/internal/eventLog.ts",
     text: 'error._tag === "Conflict" ? load(id)',
     replacement: 'error._tag === "Conflict" ? Effect.succeed(Option.none())',
     tests: ["owners", "large"],
@@ -451,7 +461,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the newest message is taken first",
     function: "withQueued",
-    file: "src/session/internal/sessionEvents.ts",
+    file: "src/session/internal/fold.ts",
     text: "return Chunk.append(queue, message)",
     replacement: "return Chunk.prepend(queue, message)",
     tests: ["turns", "session"]
@@ -459,16 +469,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "messages that were stopped come after those that wait",
     function: "dueMessages",
-    file: "src/session/internal/sessionEvents.ts",
-    text: "Memory): Chunk.Chunk<Queued> => Chunk.appendAll(stopped, queue)",
-    replacement: "Memory): Chunk.Chunk<Queued> => Chunk.appendAll(queue, stopped)",
+    file: "src/session/internal/fold.ts",
+    text: "SessionState): Chunk.Chunk<Queued> => Chunk.appendAll(stopped, queue)",
+    replacement: "SessionState): Chunk.Chunk<Queued> => Chunk.appendAll(queue, stopped)",
     tests: ["turns", "session-events"]
   },
   {
     name: "a message is dropped from the queue alone",
     function: "applyBody",
-    file: "src/session/internal/sessionEvents.ts",
-    text: `        stopped: Chunk.filter(memory.stopped, ({ messageId }) => messageId !== event.messageId),
+    file: "src/session/internal/fold.ts",
+    text: `        stopped: Chunk.filter(state.stopped, ({ messageId }) => messageId !== event.messageId),
 `,
     replacement: "",
     tests: ["turns", "held", "session-events"],
@@ -478,7 +488,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a turn that was stopped keeps its message at the front",
     function: "applyFailure",
-    file: "src/session/internal/sessionEvents.ts",
+    file: "src/session/internal/fold.ts",
     text: "const rest = error.reason === interrupted ? without(queue, messageId) : queue",
     replacement:
       "const rest = error.reason === interrupted && messageId === undefined ? without(queue, messageId) : queue",
@@ -487,16 +497,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a decision stays after it was recorded",
     function: "undecided",
-    file: "src/session/internal/sessionEvents.ts",
-    text: "return decisions.filter(({ callId, digest }) => callId !== event.callId || digest !== event.digest)",
-    replacement: "return decisions.filter(({ callId, digest }) => callId !== event.callId && digest !== event.digest)",
+    file: "src/session/internal/fold.ts",
+    text: ": decisions.filter(({ callId, digest }) => callId !== recorded.callId || digest !== recorded.digest)",
+    replacement: ": decisions.filter(({ callId, digest }) => callId !== recorded.callId && digest !== recorded.digest)",
     tests: ["approvals", "session-events"],
     unseen: "a digest is that of one call, so no other decision has it"
   },
   {
     name: "a failed turn is under way",
     function: "isUnderWay",
-    file: "src/session/internal/sessionEvents.ts",
+    file: "src/session/internal/fold.ts",
     text: "run !== undefined && run.outcome === undefined && failure === undefined",
     replacement: "run !== undefined && run.outcome === undefined && failure !== undefined",
     tests: ["turns"]
@@ -504,7 +514,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a session without a turn is idle although decisions wait",
     function: "hasWork",
-    file: "src/session/internal/sessionEvents.ts",
+    file: "src/session/internal/fold.ts",
     text: "    waitingDecisions(self).length > 0)",
     replacement: "    waitingDecisions(self).length > 1)",
     tests: ["approvals"]
@@ -512,16 +522,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a message that a turn has taken is in the queue",
     function: "stateOf",
-    file: "src/session/internal/sessionReaders.ts",
-    text: ".filter((id) => id !== taken)",
-    replacement: ".filter((id) => id !== taken || sequence % 2 === 0)",
+    file: "src/session/internal/readers.ts",
+    text: ".filter((id) => !taken.includes(id))",
+    replacement: ".filter((id) => !taken.includes(id) || sequence % 2 === 0)",
     tests: ["readers", "turns"],
     unseen: "a look may come before the event that takes the message is stored, so the law allows both queues"
   },
   {
     name: "a reader passes over an event",
     function: "entriesAfter",
-    file: "src/session/internal/sessionReaders.ts",
+    file: "src/session/internal/readers.ts",
     text: "oldest.sequence <= after.sequence + 1)",
     replacement: "oldest.sequence <= after.sequence + 2)",
     tests: ["readers"]
@@ -529,7 +539,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a pruned event is looked for one too late",
     function: "storedAfter",
-    file: "src/session/internal/sessionReaders.ts",
+    file: "src/session/internal/readers.ts",
     text: "const from = after.sequence + 1",
     replacement: "const from = after.sequence + 2",
     tests: ["readers"]
@@ -537,7 +547,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a waiting reader is not told",
     function: "notify",
-    file: "src/session/internal/sessionFeed.ts",
+    file: "src/session/internal/eventFeed.ts",
     text: `    const waiting = changed
     changed = Deferred.makeUnsafe()
     Deferred.doneUnsafe(waiting, Exit.void)`,
@@ -551,7 +561,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the feed keeps events of before a takeover",
     function: "clear",
-    file: "src/session/internal/sessionFeed.ts",
+    file: "src/session/internal/eventFeed.ts",
     text: "clear: () => set([])",
     replacement: "clear: () => set(entries)",
     tests: ["owners", "readers"]
@@ -560,7 +570,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "a reader begins again where it began",
     function: "eventsOf",
     file: "src/session/internal/localSessions.ts",
-    text: `        seen = sessionEvents.placeOf(entry)
+    text: `        seen = cursors.placeOf(entry)
 `,
     replacement: "",
     tests: ["owners", "readers"]
@@ -594,8 +604,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "an answer of a child is not paid for",
     function: "hasAnswer",
     file: "src/session/internal/turnEvents.ts",
-    text: 'runTransition.innermost(event.event).event._tag === "ModelAnswered"',
-    replacement: 'runTransition.innermost(event.event).event._tag === "StepStarted"',
+    text: 'runParts.innermost(event.event).event._tag === "ModelAnswered"',
+    replacement: 'runParts.innermost(event.event).event._tag === "StepStarted"',
     tests: ["writes"],
     unseen:
       "an answer is lost only if its process dies in the 100 ms after it, and the ledger does not count calls of models"
@@ -606,7 +616,9 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/turnEvents.ts",
     text: 'new Set(["ToolFinished", "RunInterrupted", "RunFinished"])',
     replacement: 'new Set(["ToolFinished", "RunFinished"])',
-    tests: ["muted", "turn-ends"]
+    tests: ["muted", "turn-ends"],
+    unseen:
+      "the run cuts off its hooks a second after it was stopped, so the turn ends a second later, and no law has a time"
   },
   {
     name: "a call that was started counts as finished",
@@ -629,8 +641,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "a fork has the outcome of a turn that goes on",
     function: "closed",
     file: "src/session/internal/turnEvents.ts",
-    text: "const isOpen = calls.length > 0 || progress !== undefined || outcome === undefined",
-    replacement: "const isOpen = progress !== undefined || outcome === undefined",
+    text: "const isOpen = calls.length > 0 || plan !== undefined || outcome === undefined",
+    replacement: "const isOpen = plan !== undefined || outcome === undefined",
     tests: ["fork"]
   },
   {
@@ -646,8 +658,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "a denial also takes calls that are decided",
     function: "decisionsFor",
     file: "src/session/internal/turnEvents.ts",
-    text: "return [...decisions, ...open.map(endings.denialOf(passedBy))]",
-    replacement: "return [...open.map(endings.denialOf(passedBy))]",
+    text: "return [...decisions, ...open.map((request) => Run.deny(request, { reason: passedBy }))]",
+    replacement: "return [...open.map((request) => Run.deny(request, { reason: passedBy }))]",
     tests: ["approvals"],
     unseen: "a message that denies has to come between a decision and the turn that takes it, some milliseconds"
   },
@@ -662,17 +674,17 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a new log loses its values to the removal of the one before",
     function: "remove",
-    file: "src/store/internal/storage.ts",
-    text: `    // Listed before the head is deleted: a log that begins after that keeps its values
+    file: "src/store/internal/journal.ts",
+    text: `    // Listed before the head is deleted: a log whose values are written after that keeps them
     const owned = yield* values.list(journalKey(key))
-    const isRemoved = yield* store`,
-    replacement: "    const isRemoved = yield* store",
+    const isRemoved = yield* removeHead(key)`,
+    replacement: "    const isRemoved = yield* removeHead(key)",
     tests: ["operating", "session", "owners"]
   },
   {
     name: "a value that is there is overwritten",
     function: "set",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/memoryStore.ts",
     text: `        if (isExpected) values.set(key, value)
         return isExpected`,
     replacement: `        values.set(key, value)
@@ -682,7 +694,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a mark is left",
     function: "removeMark",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/journal.ts",
     text: "return version === undefined ? Effect.void : Effect.ignore(store.delete(key, { version }))",
     replacement: "return version !== undefined ? Effect.void : Effect.ignore(store.delete(key, { version }))",
     tests: ["turns", "owners"],
@@ -691,7 +703,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a mark that another process has set is kept",
     function: "setMark",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/journal.ts",
     text: 'Effect.catchTag("VersionConflict", ({ found }) => setMark(store, mark, found))',
     replacement: 'Effect.catchTag("VersionConflict", () => Effect.void)',
     tests: ["owners"],
@@ -701,7 +713,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the values of a lost write are removed with those of the log",
     function: "writeHead",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/journal.ts",
     text: "if (isGarbage && isReplaced(next, found))",
     replacement: "if (isGarbage || isReplaced(next, found))",
     tests: ["owners", "faults"]
@@ -709,7 +721,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "batches of one owner have the same number",
     function: "withEvents",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/journal.ts",
     text: "batch: count + index, events }",
     replacement: "batch: Math.max(0, count - 1) + index, events }",
     tests: ["writes"]
@@ -717,7 +729,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a write that is there is taken for that of another writer",
     function: "writeNamed",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/journal.ts",
     text: 'isWritten.failure._tag === "Damaged" ? yield* head(key) : before',
     replacement: 'isWritten.failure._tag !== "Damaged" ? yield* head(key) : before',
     tests: ["faults"],
@@ -726,7 +738,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the batches of an older owner are left out",
     function: "placesOf",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/journal.ts",
     text: "for (let batch = Math.max(0, from - before)",
     replacement: "for (let batch = Math.max(before === 0 ? 0 : 1, from - before)",
     tests: ["owners"]
@@ -762,7 +774,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a fork has the limits of one message",
     function: "create",
-    file: "src/session/internal/sessionLog.ts",
+    file: "src/session/internal/eventLog.ts",
     text: "yield* before === undefined ? eachWithin(events)(begun) : ofAnySize(begun)",
     replacement: "yield* eachWithin(events)(begun)",
     tests: ["fork"],
@@ -773,7 +785,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "the beginning of a model call is stored with its answer",
     function: "shown",
     file: "src/session/internal/turnEvents.ts",
-    text: "isUrgent(event) || beginnings.has(runTransition.innermost(event).event._tag)",
+    text: "isUrgent(event) || beginnings.has(runParts.innermost(event).event._tag)",
     replacement: "isUrgent(event)",
     tests: ["turns"],
     mends: "RIGHT-16",
@@ -782,7 +794,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a value that is made again has a version of before",
     function: "makeVersions",
-    file: "src/store/internal/storage.ts",
+    file: "src/store/internal/storeKeys.ts",
     text: `    count += 1
 `,
     replacement: "",
@@ -793,7 +805,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the next message is taken while a turn is under way",
     function: "nextMessage",
-    file: "src/session/internal/sessionEvents.ts",
+    file: "src/session/internal/fold.ts",
     text: "isUnderWay(self) || waitsForCalls(self) ? undefined",
     replacement: "waitsForCalls(self) ? undefined",
     tests: ["turns", "owners"]
@@ -811,7 +823,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a lost write is not made again",
     function: "untilStored",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: "Schedule.upTo({ duration: patience })",
     replacement: "Schedule.upTo({ duration: Duration.times(patience, 0) })",
     tests: ["faults"],
@@ -820,7 +832,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a session is taken over while its lease holds",
     function: "claim",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: `  yield* ensureFree(self)
   yield* setHead(self, forTurn`,
     replacement: "  yield* setHead(self, forTurn",
@@ -829,9 +841,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a message that cannot begin stays before the others",
     function: "hold",
-    file: "src/session/internal/sessionEvents.ts",
-    text: "queue: Chunk.filter(memory.queue, (one) => !isHeld(one)),",
-    replacement: "queue: memory.queue,",
+    file: "src/session/internal/fold.ts",
+    text: "queue: Chunk.filter(state.queue, (one) => !isNamed(one)),",
+    replacement: "queue: state.queue,",
     tests: ["held"],
     mends: "RIGHT-11",
     unseen: "each message of the worlds can begin in some process, and the others leave it alone"
@@ -839,7 +851,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "the context of a message is walked without a bound",
     function: "read",
-    file: "src/session/internal/sessionMessage.ts",
+    file: "src/session/internal/incoming.ts",
     text: `  yield* refused(checkKeys(context, { what, path: "/context" }))
 `,
     replacement: `  void what
@@ -850,8 +862,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "requests of a stored session are not compared with those that were asked",
-    function: "Memory",
-    file: "src/session/internal/sessionEvents.ts",
+    function: "SessionState",
+    file: "src/session/internal/fold.ts",
     text: "run: Schema.optionalKey(runTransition.StateSchema)",
     replacement: "run: Schema.optionalKey(runParts.StateSchema)",
     tests: ["approvals", "held"],
@@ -861,7 +873,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a first message whose write failed is not looked for",
     function: "create",
-    file: "src/session/internal/sessionWriter.ts",
+    file: "src/session/internal/writer.ts",
     text: 'error._tag === "StoreFailed" ? giveUp(self, error)',
     replacement: 'replaced !== undefined && error._tag === "StoreFailed" ? giveUp(self, error)',
     tests: ["faults", "writes"],
@@ -872,17 +884,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "a turn fails where the store fails to read its agent",
     function: "agentOf",
-    file: "src/session/internal/sessionTurn.ts",
-    text: `          Effect.retry({ schedule: sessionWriter.untilStored(self.host), while: ({ _tag }) => _tag === "StoreFailed" }),
-`,
-    replacement: "",
+    file: "src/session/internal/turns.ts",
+    text: "stored(definition).pipe(writer.untilStored(self.host), ",
+    replacement: "stored(definition).pipe(",
     tests: ["definitions", "faults"],
     mends: "WORLD-9"
   },
   {
     name: "a turn that the next owner resumes counts as interrupted",
     function: "isLeft",
-    file: "src/session/internal/sessionTurn.ts",
+    file: "src/session/internal/turns.ts",
     text: 'course._tag === "Muted" && progress._tag !== "Ended"',
     replacement: 'course._tag === "Muted" && progress._tag === "Ended"',
     tests: ["turns", "owners"],
@@ -899,5 +910,33 @@ export const mutants: ReadonlyArray<Mutant> = [
       yield* run(id)
 `,
     tests: ["owners"]
+  },
+  {
+    name: "a turn that another process has left is not stopped",
+    function: "stop",
+    file: "src/session/internal/inbox.ts",
+    text: "const begun = self.unable === undefined ? turns.start(self, evenPaused) : Effect.void",
+    replacement: "const begun = Effect.void",
+    tests: ["owners"],
+    unseen:
+      "an interruption has to come in the half second after a process left its turn; with `--more 0 --processes 2 --stops 6 --kills 4` world 9057 notices it (receipts name their events)"
+  },
+  {
+    name: "results stay in the order in which they came to the page of AG-UI",
+    function: "CallEnded",
+    file: "src/http/internal/agUi.ts",
+    text: "return later.length > 0 ? yield* replace(after) : after",
+    replacement: "return later.length > 99 ? yield* replace(after) : after",
+    tests: ["chat-event"],
+    home: "http"
+  },
+  {
+    name: "a run of AG-UI begins without the stored messages",
+    function: "replace",
+    file: "src/http/internal/agUi.ts",
+    text: '  yield { type: "MESSAGES_SNAPSHOT", messages }\n',
+    replacement: '  yield { type: "MESSAGES_SNAPSHOT", messages: own.messages.slice(-1) }\n',
+    tests: ["chat-event"],
+    home: "http"
   }
 ]

@@ -34,6 +34,7 @@ const laws: ReadonlyArray<readonly [pattern: RegExp, law: string]> = [
   [/never ran to its end/, "a result was worked for"],
   [/was acknowledged, and is not/, "what was acknowledged is stored"],
   [/was sent after .* acknowledged/, "messages keep their order"],
+  [/^(?:the|a)(?: second)? page of \S+ (?:shows|got)/, "the screen is the log"],
   [/^the state at/, "the state is that of the model"],
   [/^the history of/, "the history is that of the model"],
   [/is listed as/, "the list is that of the model"],
@@ -60,11 +61,21 @@ export const lawOf = (problem: string): string => {
 /** A world that shows nothing for so long hangs. */
 const patience = 240_000
 
+const homeOf = (name: string | undefined) => mutants.find((one) => one.name === name)?.home ?? "process"
+
 /** Runs worlds from a seed on, until one goes wrong. */
-export const play = (name: string | undefined, first: number, count: number) =>
+export const play = (name: string | undefined, first: number, count: number, home = homeOf(name)) =>
   new Promise<{ readonly seed: number; readonly problem?: string }>((resolve, reject) => {
     const { MUTANT: _, ...env } = process.env
-    const args = ["--no-warnings", "--import", here("mutate.ts"), here("noticed.ts"), String(first), String(count)]
+    const args = [
+      "--no-warnings",
+      "--import",
+      here("mutate.ts"),
+      here("noticed.ts"),
+      String(first),
+      String(count),
+      home
+    ]
     const child = spawn(process.execPath, args, {
       env: { ...env, ...(name !== undefined && { MUTANT: name }) },
       stdio: ["ignore", "pipe", "inherit"]
@@ -84,16 +95,17 @@ export const play = (name: string | undefined, first: number, count: number) =>
   })
 
 /** Worlds that keep the laws without a mutant. */
-const good = new Set<number>()
+const good = new Set<string>()
 
 /** A world that goes wrong without the mutant, too, shows nothing. So does a world that keeps the laws in a process of its own. */
-const notice = async ({ name }: Mutant, { seeds: known, ...rest }: Noticed, seeds: number): Promise<Noticed> => {
+const notice = async ({ home, name }: Mutant, { seeds: known, ...rest }: Noticed, seeds: number): Promise<Noticed> => {
   for (let first = known + 1; first <= seeds;) {
     const { problem: found, seed } = await play(name, first, seeds - first + 1)
     if (found === undefined) break
     const { problem } = await play(name, seed, 1)
-    if (!good.has(seed) && (await play(undefined, seed, 1)).problem === undefined) good.add(seed)
-    if (good.has(seed) && problem !== undefined) return { ...rest, seeds: seed, law: lawOf(problem) }
+    const place = `${home} ${seed}`
+    if (!good.has(place) && (await play(undefined, seed, 1, home)).problem === undefined) good.add(place)
+    if (good.has(place) && problem !== undefined) return { ...rest, seeds: seed, law: lawOf(problem) }
     first = seed + 1
   }
   return { ...rest, seeds }
@@ -186,7 +198,7 @@ export interface Options {
   readonly print: (line: string) => void
 }
 
-/** Runs worlds, and with `tests` the tests, for the mutants of which that is not known. */
+/** Runs worlds, and with `tests` the tests, for the mutants whose results are not known. */
 export const run = async (options: Options) => {
   const [part = 1, parts = 1] = options.part.split("/").map(Number)
   const begun = performance.now()

@@ -8,9 +8,14 @@ import * as releases from "./releases.ts"
 export const script = Effect.fnUntraced(function* (
   world: clients.World,
   diary: clients.Diary,
-  options: { readonly sessions?: number; readonly calls?: number; readonly releases?: number } = {}
+  options: {
+    readonly sessions?: number
+    readonly calls?: number
+    readonly releases?: number
+    readonly atRest?: Effect.Effect<void> | undefined
+  } = {}
 ) {
-  const { calls: count = 6, releases: deploys = 0, sessions = 2 } = options
+  const { atRest = Effect.void, calls: count = 6, releases: deploys = 0, sessions = 2 } = options
   const { isCalm } = diary
   const names = diary.hasMore ? `a${clients.withDefinition}` : "ab"
   const ids = Array.from({ length: sessions }, (_, index) => names.charAt(index) || `s${index}`)
@@ -18,7 +23,7 @@ export const script = Effect.fnUntraced(function* (
   const others = yield* Effect.forEach(read, (id) =>
     Effect.all([
       Effect.forkChild(clients.follow(world, diary, id)),
-      Effect.forkChild(clients.follow(world, diary, id)),
+      Effect.forkChild(clients.follow(world, diary, id, new Map())),
       Effect.forkChild(Effect.forever(Effect.andThen(clients.nap(50, 400), clients.decide(world, diary, id)))),
       Effect.forkChild(diary.hasMore ? clients.unhang(world, diary, id) : Effect.void)
     ])
@@ -37,7 +42,11 @@ export const script = Effect.fnUntraced(function* (
   diary.rested = diary.ticks
   for (const [session, { sequence }] of states) yield* clients.readAll(world, diary, { session, sequence })
   yield* Effect.sleep("5 seconds")
+  for (const [session, screen] of diary.screens) {
+    for (const id of screen.keys()) diary.problems.push(`a live reader of ${session} still shows the draft ${id}`)
+  }
   yield* Effect.forEach(others.flat(), (fiber) => Fiber.interrupt(fiber))
+  yield* atRest
   yield* clients.removeAll(
     world,
     diary,

@@ -1,9 +1,8 @@
 /**
- * Releases of the worlds: each process has the one that is newest when it starts. A release renames a tool, changes its contract, drops the agent,
+ * Releases of the worlds: each process has the newest release of the time when it starts. A release renames a tool, changes its contract, drops the agent,
  * cannot prepare it, or fails to start. Later ones bring back what was there.
  */
 import { Context, Effect, Layer, Option, Random } from "effect"
-import { Agent } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
@@ -14,7 +13,7 @@ export const kinds = ["renamed", "changed", "dropped", "unprepared", "broken"] a
 
 export type Release = "whole" | (typeof kinds)[number]
 
-/** The release of the next process, and those of the others. `failed` are the processes that did not start. */
+/** The release of the next process, and the releases of the others. `failed` are the processes that did not start. */
 export class Releases extends Context.Service<
   Releases,
   { current: Release; readonly of: Map<string, Release>; readonly failed: Set<string>; readonly had: Set<Release> }
@@ -27,15 +26,13 @@ export class Releases extends Context.Service<
   }))
 }
 
-const definitions = Session.fromDefinitions(Agent.decode)
-
 /** The agents and plans of a process in a release, and their services. */
 export const hostedIn = (release: Release) =>
   Effect.map(jobs.plan, (plan) => {
     const isWhole = release === "whole" || release === "broken"
     const worker = release === "dropped" ? agents.other : isWhole ? agents.staff : agents.staffIn[release]
     const services = release === "changed" ? agents.changedLayer : agents.moreLayer
-    return { hosted: [worker, definitions, plan] as const, services }
+    return { hosted: [worker, plan] as const, services }
   })
 
 /** The layer of a process, by its release. A process that does not start is noted, and serves no client. */
@@ -64,7 +61,7 @@ const start = Effect.fnUntraced(function* (world: World, before: Release) {
   yield* world.start
 })
 
-/** Brings one release after the other, and the whole one at last. One that starts nowhere, or has no agent, replaces one process, another one all of them. */
+/** Brings one release after the other, and the whole one at last. A release that starts nowhere, or has no agent, replaces one process, another one all of them. */
 export const deploy = Effect.fnUntraced(function* (world: World, count: number) {
   const releases = yield* Releases
   for (let number = 0; number < count; number++) {

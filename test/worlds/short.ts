@@ -3,7 +3,7 @@
  * conversations are known: a call that is not idempotent may be lost with its process, and everything else is as it would be without trouble.
  */
 import { Effect, Fiber, Layer, Option } from "effect"
-import { Agent, ModelRegistry, ToolResolver, type VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Message, ModelRegistry, Run, ToolResolver, type VersionedStore } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
@@ -82,17 +82,20 @@ const job = Effect.gen(function* () {
           return `${name}(${task})`
         })
     })
-  const plan = yield* Plan.make({ name: "build" }, step("first"), step("left", true), step("right", true), step("last"))
+  const plan = yield* Plan.make("build", [step("first"), step("left", true), step("right", true), step("last")])
   return Session.layer([yield* Plan.bind(plan)], timing)
 })
 
 const [first, last] = ["first(go)", "last(right(first(go)))"]
 const expected = JSON.stringify([last, first, `left(${first})`, `right(${first})`, last])
 
-/** The values that the steps of the job have written, and its output. */
+/** The output of the job, which is the text of its answer, and the values that its steps have written. */
 const valuesOf = Effect.fnUntraced(function* (world: clients.World) {
   const state = Option.getOrThrow(yield* clients.call(world, "state", (sessions) => sessions.state(session)))
-  const output = state.outcome?._tag === "Completed" ? state.outcome.output : state.outcome?._tag
+  const answer = Conversation.messages(
+    yield* clients.call(world, "history", (sessions) => sessions.history(session))
+  ).findLast(({ role }) => role === "assistant")
+  const output = state.outcome !== "Completed" ? state.outcome : answer && Message.text(answer)
   const values: Array<unknown> = []
   for (const name of written) {
     const found = yield* clients.call(world, `read ${name}`, (sessions) => sessions.read(name))
@@ -105,7 +108,7 @@ const registry = ModelRegistry.layer({
   demo: ModelRegistry.provider({ options: ModelRegistry.Sampling, model: () => agents.model })
 })
 
-const definitions = Session.layer([Session.fromDefinitions(Agent.decode)], timing).pipe(
+const definitions = Session.layer([], { ...timing, definitions: Agent.decode }).pipe(
   Layer.provide([registry, Layer.provide(ToolResolver.layerToolkit(agents.toolkit), agents.handlers)])
 )
 
@@ -126,7 +129,7 @@ export const scripts = {
       const { perform, send } = userOf(world, diary)
       yield* send("m1", "|pay")
       const found = yield* until(world, ({ status }) => status === "waiting")
-      const decisions = Option.getOrThrow(found).requests.map((request) => ({ ...request, approved: true }))
+      const decisions = Option.getOrThrow(found).requests.filter(Run.isApprovable).map(Run.approve)
       diary.operations.push({ kind: "decide", session, decisions, began: diary.ticks++ })
       yield* perform("decide", (sessions) => sessions.decide(session, decisions))
     })

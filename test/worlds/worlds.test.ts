@@ -1,6 +1,7 @@
 /** WORLD-2, WORLD-3, WORLD-4, WORLD-6: worlds of sessions, and a model beside them. `npm run worlds` runs more of them. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Random } from "effect"
+import { DateTime, Effect, Layer, Random } from "effect"
+import { Message } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
@@ -37,7 +38,32 @@ const found: ReadonlyArray<readonly [seed: number, setting: Partial<worlds.Setti
     },
     "a reader in a process that was paused does not take a session that another one has removed for a damaged one"
   ],
-  [17, { more: 1, releases: 2 }, "an interruption of a turn that another process has left ends the turn"]
+  [17, { more: 1, releases: 2 }, "an interruption of a turn that another process has left ends the turn"],
+  [
+    2545,
+    { processes: 2, calls: 5, kills: 0, pauses: 0, stops: 1, jumps: 0, failures: 10, losses: 0, more: 1, releases: 1 },
+    "a turn fails where a release has no tool for a call that is open (the laws were wrong)"
+  ],
+  [
+    197,
+    {},
+    "a removal that had listed the values of a session before its head was there does not leave the head alone"
+  ],
+  [
+    2971,
+    {},
+    "nor where the removal dies in the middle, and the process that began the session is stopped right after its head"
+  ],
+  [
+    107,
+    { calls: 5, kills: 4, stops: 0, jumps: 0 },
+    "an interruption stops the turn that another process has left, also while an edit has paused the session"
+  ],
+  [1439, {}, "an interruption whose process takes the owner for dead, and then for alive, fails and can be sent again"],
+  [4301, {}, "so does an interruption in a process that closes"],
+  [774, { failures: 0, losses: 0 }, "no turn begins until the last of several calls that pause a session has ended"],
+  [870, { failures: 0, losses: 10 }, "nor until two edits have ended"],
+  [2664, {}, "a screen is empty when its session is gone (the worlds were wrong)"]
 ]
 
 const seen: Array<worlds.Seen> = []
@@ -137,6 +163,8 @@ const wrong: { readonly [Rule in keyof Rules]: Rules[Rule] } = {
   enqueue: (queue, id) => [id, ...queue],
   replace: (queue, id) => [...queue, id],
   taken: (due) => due.at(-1),
+  steered: ({ queue, steers }) => queue.findLast((id) => steers.includes(id)),
+  isSteerable: ({ calls, said }) => calls.length > 0 || said.at(-1)?.isLast === true,
   enters: () => true,
   starts: ({ status }) => status === "asked",
   isSettled: (_, __, type) => type === "denied",
@@ -147,6 +175,57 @@ const wrong: { readonly [Rule in keyof Rules]: Rules[Rule] } = {
   afterFailure: (model) => ({ isResumed: false, queue: model.queue.slice(1) }),
   works: (model) => model.isBegun && model.outcome === undefined && model.failure === undefined
 }
+
+describe("WORLD-9 a turn that fails because the definition has changed (2545)", () => {
+  const effects = { started: [], ended: [] }
+
+  /** The number of missing causes of each log that ends with this failure after its first answer with calls of `once` alone, or before it. */
+  const problemsOf = (log: {
+    readonly releases: ReadonlyArray<string>
+    readonly isOpen: boolean
+    readonly reason?: string
+  }) => {
+    const { isOpen, reason = "DefinitionChanged", releases } = log
+    const isCall = ({ event }: Session.Entry) => {
+      if (event._tag !== "RunEvent" || event.event._tag !== "ModelAnswered") return false
+      const calls = Message.toolCalls(event.event.message)
+      return calls.length > 0 && calls.every(({ name }) => name === "once")
+    }
+    const logs = seen.flatMap(({ diary }) =>
+      [...diary.lives].flatMap(([life, { entries, session }]) => {
+        const place = entries.findIndex(isCall)
+        return place < 0 ? [] : [{ diary, life, session, entries: entries.slice(0, isOpen ? place + 1 : place) }]
+      })
+    )
+    assert.isAbove(logs.length, 10)
+    return logs.map(({ diary, entries, life, session }) => {
+      const last = entries.at(-1)
+      assert(last !== undefined)
+      const error = { reason, category: "unavailable" as const, message: "" }
+      const failed: Session.Entry = {
+        ...last,
+        cursor: `${life}.${last.sequence + 1}`,
+        sequence: last.sequence + 1,
+        event: { _tag: "TurnFailed", at: DateTime.makeUnsafe(0), error }
+      }
+      const lives = new Map([[life, { session, entries: [...entries, failed] }]])
+      const { operations, rested } = diary
+      const problems = verdict({ ...clients.emptyDiary(), lives, operations, rested, releases }, effects)
+      return problems.filter((problem) => problem.endsWith("no client asked for TurnFailed")).length
+    })
+  }
+
+  it("is explained by a release without the tool of a call that is open, and by nothing else", () => {
+    assert.deepStrictEqual([...new Set(problemsOf({ releases: ["renamed"], isOpen: true }))], [0])
+    for (const wrong of [
+      { releases: [], isOpen: true },
+      { releases: ["changed", "unprepared", "dropped", "broken"], isOpen: true },
+      { releases: ["renamed", "changed"], isOpen: false },
+      { releases: ["renamed"], isOpen: true, reason: "PreparationFailed" }
+    ])
+      assert.deepStrictEqual([...new Set(problemsOf(wrong))], [1], JSON.stringify(wrong))
+  })
+})
 
 describe("WORLD-2 the model", () => {
   it("is noticed when one of its rules is wrong", () => {

@@ -1,15 +1,18 @@
 /** Worlds of sessions: one process on one store, and several of them. */
 import { Effect, Layer } from "effect"
-import type { VersionedStore } from "effect-emissary"
+import { Agent, type VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
+import * as clients from "./clients.ts"
 import { type Diary, emptyDiary, type World } from "./clients.ts"
 import * as fleet from "./fleet.ts"
+import * as jobs from "./jobs.ts"
 import { type Effects, verdict } from "./laws.ts"
 import { script as play } from "./play.ts"
 import { type Release, Releases } from "./releases.ts"
 import * as releases from "./releases.ts"
+import * as web from "./web.ts"
 import type { Wire } from "./wire.ts"
 
 const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
@@ -21,7 +24,7 @@ export const sessions = Session.layer([agents.slowWorker], options).pipe(Layer.p
 const ofRelease = (release: Release) =>
   Layer.unwrap(
     Effect.map(releases.hostedIn(release), ({ hosted, services }) =>
-      Session.layer(hosted, options).pipe(Layer.provide(services))
+      Session.layer(hosted, { ...options, definitions: Agent.decode }).pipe(Layer.provide(services))
     )
   )
 
@@ -86,8 +89,8 @@ export const settingOf = (seed: number): Setting => {
   }
 }
 
-/** Where the sessions are: in processes that share a store, or on a fleet of two runners and a client. */
-export const homes = ["process", "fleet"] as const
+/** Where the sessions are: in processes that share a store, behind the servers of such processes, or on a fleet of two runners and a client. */
+export const homes = ["process", "http", "fleet"] as const
 
 /** Options of a world. `onSeen` gets what was seen before the verdict. */
 export interface Options {
@@ -122,14 +125,16 @@ export const run = (
   }
   const hasMore = more === 1
   const network = { losses: losses / 1000, doubles: losses / 1000 }
-  const script = (world: World) =>
+  const script = (world: World, watch?: web.Watch) =>
     Effect.gen(function* () {
       const diary = emptyDiary()
       diary.isCalm = seed % 4 === 2
       diary.hasMore = hasMore
+      diary.isSpread = home === "http"
       // A session moves when a runner joins
       diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps + more * deploys === 0
-      yield* play(world, diary, { calls, sessions: count, releases: hasMore ? deploys : 0 })
+      const pages = watch && (yield* watch(diary, hasMore ? ["a", clients.withDefinition, jobs.session] : ["a", "b"]))
+      yield* play(world, diary, { calls, sessions: count, releases: hasMore ? deploys : 0, atRest: pages })
       const { ended, started } = yield* agents.Ledger
       const effects = { started: [...started], ended: [...ended] }
       onSeen({ diary, effects })
@@ -145,9 +150,19 @@ export const run = (
     network
   }
   const common = { trouble, seeds: [seed], compare }
+  const layer: AnyLayer = hasMore ? allSessions : sessions
+  const stranger: AnyLayer = hasMore ? ofRelease("dropped") : strangers
+  if (home === "http") {
+    return Simulation.run<Session.Session | web.Server, unknown, agents.Ledger | Releases>(web.serving(layer), {
+      ...common,
+      // A message that a release holds is answered in a later turn, and the stream of the next message does not have it
+      script: web.around(script, !hasMore && !hasStranger(seed)),
+      processes,
+      deploys: hasStranger(seed) ? [web.serving(stranger)] : [],
+      outside: Layer.merge(agents.Ledger.layer, Releases.layer)
+    })
+  }
   if (home === "process") {
-    const layer: AnyLayer = hasMore ? allSessions : sessions
-    const stranger: AnyLayer = hasMore ? ofRelease("dropped") : strangers
     return Simulation.run<Session.Session, unknown, agents.Ledger | Releases>(layer, {
       ...common,
       script,
@@ -158,8 +173,8 @@ export const run = (
     })
   }
   const outside = Layer.mergeAll(agents.Ledger.layer, Releases.layer, fleet.outside(failures))
-  const layer: FleetLayer = hasMore ? fleet.allSessions : fleet.sessions
-  const inFleet = Simulation.run<Session.Session, unknown, agents.Ledger | Releases | Wire | fleet.Cluster>(layer, {
+  const onFleet: FleetLayer = hasMore ? fleet.allSessions : fleet.sessions
+  const inFleet = Simulation.run<Session.Session, unknown, agents.Ledger | Releases | Wire | fleet.Cluster>(onFleet, {
     ...common,
     script: fleet.around(script),
     processes: 3,

@@ -10,7 +10,7 @@ const model = Layer.effect(
 )
 
 export const make: Row = async (options) => {
-  const services = Layer.merge(ToolResolver.layerStubs(), Layer.provide(ModelRegistry.layerAmbient, model))
+  const services = Layer.merge(ToolResolver.layerStubs(), Layer.provide(ModelRegistry.layerContext, model))
   const context = await ManagedRuntime.make(services).context()
   const decode = (text: string) => Effect.runSync(Effect.provideContext(Agent.decodeJson(text), context)).definition
   return makeRow(decode)(options)

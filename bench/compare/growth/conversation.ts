@@ -72,7 +72,7 @@ export const emissary = async (operation: Operation): Promise<() => unknown> => 
       return () =>
         Effect.runSync(
           Effect.provide(
-            Conversation.truncate(self, { budget: length * 5 }),
+            Conversation.truncate(self, { maxTokens: length * 5 }),
             TokenCounter.layer({ count: TokenCounter.heuristic.count })
           )
         )

@@ -12,16 +12,20 @@ const target = ({ task }: { readonly task: string }) => Effect.succeed(task)
 
 export const makeLine = (steps: number, options: (index: number) => { readonly writes?: string } = () => ({})) =>
   Plan.make(
-    { name: "line", maxIterations: steps + 10 },
-    ...Array.from({ length: steps }, (_, index) => Step.make(`s${index}`, { target, ...options(index) }))
+    "line",
+    Array.from({ length: steps }, (_, index) => Step.make(`s${index}`, { target, ...options(index) })),
+    { maxIterations: steps + 10 }
   ).pipe(Effect.flatMap((plan) => Plan.bind(plan)))
 
 const makeBand = (steps: number) =>
   Plan.make(
-    { name: "band", maxIterations: steps + 10 },
-    Step.make("start", { target }),
-    ...Array.from({ length: steps }, (_, index) => Step.make(`s${index}`, { target, parallel: true })),
-    Step.make("end", { target })
+    "band",
+    [
+      Step.make("start", { target }),
+      ...Array.from({ length: steps }, (_, index) => Step.make(`s${index}`, { target, parallel: true })),
+      Step.make("end", { target })
+    ],
+    { maxIterations: steps + 10 }
   ).pipe(Effect.flatMap((plan) => Plan.bind(plan)))
 
 /** The same functions in a generator, or in `Effect.forEach`. */

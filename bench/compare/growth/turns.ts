@@ -129,7 +129,7 @@ const servicesOf = (options: Options) => {
 
 const sessionsOf = (options: Options, layer: Layer.Layer<Session.Session, unknown>) => {
   const runtime = ManagedRuntime.make(layer)
-  return runsOf(options, async (id, text) => (await runtime.runPromise(Session.ask(id, text))).text)
+  return runsOf(options, async (id, text) => (await runtime.runPromise(Session.turn(id, text))).text)
 }
 
 const local = (options: Options) => Session.layer([assistant]).pipe(Layer.provide(servicesOf(options)))
@@ -147,7 +147,7 @@ export const reopened = async (options: Options) => {
   const sessions = local(options)
   return runsOf(
     options,
-    async (id, text) => (await store.runPromise(Effect.provide(Session.ask(id, text), sessions, { local: true }))).text
+    async (id, text) => (await store.runPromise(Effect.provide(Session.turn(id, text), sessions, { local: true }))).text
   )
 }
 
@@ -387,7 +387,7 @@ export const open = async () => {
   const sequence = Session.Session.use((sessions) => sessions.state("a")).pipe(
     Effect.map((state) => (state._tag === "Some" ? state.value.sequence : 0))
   )
-  const turn = Effect.andThen(Session.ask("a", "Look it up."), sequence)
+  const turn = Effect.andThen(Session.turn("a", "Look it up."), sequence)
   await Effect.runPromise(Effect.provide(Effect.repeat(turn, { until: (length) => length >= 10_000 }), over()))
   const runtime = ManagedRuntime.make(over(0))
   return () => runtime.runPromise(sequence)

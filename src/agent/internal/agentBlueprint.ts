@@ -1,93 +1,59 @@
-/**
- * Agents as values, and before a run: their methods over captured services, and their definition, tools, model and output.
- */
+/** Agents before a run: their definition, tools and model. */
 
 import type { ConfigError } from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import type * as Stream from "effect/Stream"
 import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Model from "effect/ai/Model"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import type * as Json from "../../payload/Json.ts"
+import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import type * as PayloadError from "../../payload/PayloadError.ts"
-import * as base from "../../payload/internal/base.ts"
-import * as convertSchema from "../../payload/internal/convertSchema.ts"
-import { IsCheckedAgain } from "../../payload/internal/limits.ts"
+import { quote } from "../../payload/internal/base.ts"
+import { IsCheckedAgain, Limits } from "../../payload/internal/limits.ts"
+import * as callOptions from "../../payload/internal/options.ts"
+import { PatternEngine } from "../../payload/internal/patterns.ts"
 import { problemsFromSchemaError } from "../../payload/internal/problems.ts"
-import { defined, isArray, kindOf } from "../../payload/internal/values.ts"
-import * as liveRun from "../../run/internal/liveRun.ts"
-import type { State } from "../../run/internal/runParts.ts"
-import * as runTransition from "../../run/internal/runTransition.ts"
+import { appendToken, defined } from "../../payload/internal/values.ts"
+import * as definitionChange from "../../run/internal/definitionChange.ts"
+import * as ledger from "../../run/internal/ledger.ts"
+import * as repetition from "../../run/internal/repetition.ts"
+import * as retryPolicy from "../../run/internal/retryPolicy.ts"
+import type * as runParts from "../../run/internal/runParts.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
+import * as ToolRuntime from "../../tool/ToolRuntime.ts"
+import * as ToolSettings from "../../tool/ToolSettings.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
-import * as callContext from "../../tool/internal/callContext.ts"
-import * as readyToolkit from "../../tool/internal/readyToolkit.ts"
+import * as readyToolkit from "./readyToolkit.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
-import * as AgentError from "../AgentError.ts"
+import type * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
-import * as agentReason from "./agentReason.ts"
 import * as agentData from "./agentData.ts"
+import * as agentOutput from "./agentOutput.ts"
+import type * as agentParts from "./agentParts.ts"
+import * as agentReason from "./agentReason.ts"
+import * as agentTool from "./agentTool.ts"
 import * as agentTypes from "./agentTypes.ts"
-import * as driver from "./driver.ts"
+import * as agentValue from "./agentValue.ts"
+import * as callContracts from "./callContracts.ts"
+import * as modelCall from "./modelCall.ts"
+import * as modelTimeouts from "./modelTimeouts.ts"
+import * as toolBatch from "./toolBatch.ts"
 
-/** An agent for one run: its definition and model, its tools as models see them, and its output. */
-export interface ResolvedAgent<out A> extends agentData.RunDefinition {
-  readonly definition: agentData.AgentDefinition
-  readonly model: LanguageModel.LanguageModel
-  /** Its name, `undefined` for the `LanguageModel` around. */
-  readonly modelName: string | undefined
-  readonly tools: boundTool.ToolSet
-  /** Names of the tools that only a tool runtime can execute. */
-  readonly stubs: ReadonlyArray<string>
-  readonly output: Output<A>
-  /** The text for the conversation. The definition of a run has it only where no Effect finds it. */
-  readonly instructions: Effect.Effect<string | undefined, AgentError.Reason>
-  /** Canonical name of the synthetic tool that takes the output, with the strategy `tool`. */
-  readonly outputTool: string | undefined
-}
-
-type Prepared = Effect.Effect<unknown, AgentError.Reason, Scope.Scope>
-
-export interface Blueprint<out A> {
-  readonly name: string
-  readonly budget: agentTypes.Budget | undefined
-  /** The Schema of its answer, as its author wrote it. */
-  readonly output: Schema.Top
-  readonly define: (description?: agentTypes.Description) => Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
-  /** Resolves the agent with this model in place of its own, if a model is named. The scope is the scope of the run. */
-  readonly resolve: (model?: string | undefined) => Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
-  /** Fails where no run could begin with this model, as far as that is known before one. `prepared`: as for a run. */
-  readonly check: (model: string | undefined, prepared: Prepared) => Prepared
-}
-
-export type AnyConfig = agentTypes.Config<agentTypes.Text | undefined, agentTypes.Text, agentTypes.Tools, Schema.Top>
+export type AnyConfig = agentTypes.Config<
+  agentTypes.ModelSource | undefined,
+  agentTypes.Text,
+  agentTypes.Tools,
+  Schema.Top
+>
 
 type BoundTools = Effect.Effect<ReadonlyArray<boundTool.BoundTool>, AgentError.Reason>
-
-/** The tag of an error, or its name. */
-export const nameOf = (error: unknown): string => {
-  if (Predicate.hasProperty(error, "_tag") && Predicate.isString(error._tag)) return error._tag
-  return error instanceof Error ? error.name : "an untagged error"
-}
-
-const reasonOf =
-  (tag: "ToolSetInvalid" | "DefinitionInvalid") =>
-  (error: { readonly message: string }): AgentError.Reason =>
-    agentReason.makeReason(tag, { problem: error.message }, error)
-
-const invalidTools = reasonOf("ToolSetInvalid")
-
-const invalidDefinition = reasonOf("DefinitionInvalid")
 
 type Part = "instructions" | "toolkit" | "model"
 
@@ -110,7 +76,11 @@ const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Eff
   // Sound: the services of the agent's own Effects are part of the agent's public signature.
   Effect.mapError(effect as Effect.Effect<A, unknown>, (error) => {
     const problem = publicProblem(error) ?? configProblem(error)
-    return agentReason.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
+    return agentReason.makeReason(
+      "PreparationFailed",
+      { part, error: agentReason.nameOf(error), ...defined({ problem }) },
+      error
+    )
   })
 
 const readText = (part: Part, text: agentTypes.Text | undefined, runEffects: boolean) => {
@@ -118,11 +88,23 @@ const readText = (part: Part, text: agentTypes.Text | undefined, runEffects: boo
   return runEffects ? prepare(part, text) : Effect.undefined
 }
 
+const isPlan = (model: agentTypes.ModelSource | undefined): model is agentTypes.ModelPlan =>
+  Predicate.hasProperty(model, "~effect/ExecutionPlan")
+
+const readModel = (model: agentTypes.ModelSource | undefined, runEffects: boolean) => {
+  if (isPlan(model)) return Effect.undefined
+  if (!Effect.isEffect(model)) return Effect.succeed(model)
+  return runEffects ? prepare("model", model) : Effect.undefined
+}
+
 /** Checked as the instructions of a definition are. */
-const instructionsOf = (name: string, { instructions }: AnyConfig): ResolvedAgent<unknown>["instructions"] =>
+const instructionsOf = (
+  name: string,
+  { instructions }: AnyConfig
+): Effect.Effect<string | undefined, AgentError.Reason> =>
   Effect.isEffect(instructions)
     ? Effect.tap(prepare("instructions", instructions), (text) =>
-        Effect.mapError(AgentDefinition.make({ name, instructions: text }), invalidDefinition)
+        Effect.mapError(AgentDefinition.make({ name, instructions: text }), agentReason.invalidDefinition)
       )
     : Effect.succeed(instructions)
 
@@ -146,14 +128,16 @@ const rejectDuplicates = (
   const twice = tools.find(({ name }, index) => tools.findIndex((tool) => tool.name === name) < index)?.name
   return twice === undefined
     ? Effect.succeed(tools)
-    : Effect.fail(invalidTools(new boundTool.ToolNameError({ names: [twice, twice], providerName: twice })))
+    : Effect.fail(agentReason.invalidTools(new boundTool.ToolNameError({ names: [twice, twice], providerName: twice })))
 }
 
 /** The tools of an agent without their bodies, for its definition. */
-const stubTools = ({ toolkit }: AnyConfig, runEffects: boolean): BoundTools =>
-  Effect.flatMap(isEffectful(toolkit) && !runEffects ? Effect.succeed([]) : readTools(toolkit), (tools) =>
-    Effect.mapError(Effect.forEach(tools.map(boundTool.describedTool), stubOf), invalidTools)
+const stubTools = (config: AnyConfig, runEffects: boolean): BoundTools => {
+  const { toolkit } = config
+  return Effect.flatMap(isEffectful(toolkit) && !runEffects ? Effect.succeed([]) : readTools(toolkit), (tools) =>
+    Effect.mapError(Effect.forEach(tools.map(asCalled(config)), stubOf), agentReason.invalidTools)
   )
+}
 
 /** The tool keeps the annotation by which an agent is found. */
 const stubOf = (tool: Tool.Any) =>
@@ -161,9 +145,9 @@ const stubOf = (tool: Tool.Any) =>
     Effect.map(boundTool.stubFor(tool, contract), (stub) => ({ ...stub, tool }))
   )
 
-const bindTools = ({ toolkit }: AnyConfig): BoundTools =>
-  Effect.flatMap(readTools(toolkit), (tools) =>
-    Effect.mapError(Effect.forEach(tools.map(boundTool.describedTool), bindTool), invalidTools)
+const bindTools = (config: AnyConfig): BoundTools =>
+  Effect.flatMap(readTools(config.toolkit), (tools) =>
+    Effect.mapError(Effect.forEach(tools.map(asCalled(config)), bindTool), agentReason.invalidTools)
   )
 
 const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
@@ -172,21 +156,27 @@ const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
 })
 
 /** Fails for a name that no definition may have. */
-export const checkName = (name: string) => Effect.mapError(AgentDefinition.make({ name }), invalidDefinition)
+export const checkName = (name: string) =>
+  Effect.mapError(AgentDefinition.make({ name }), agentReason.invalidDefinition)
 
 /** The tools that are known before any run, bound to the handlers in the context; `undefined` if an Effect finds them. */
 export const bindStatic = (
   config: AnyConfig
 ): Effect.Effect<ReadonlyArray<boundTool.BoundTool> | undefined, AgentError.Reason> => {
   if (isEffectful(config.toolkit)) return Effect.succeed(undefined)
-  return Effect.tap(bindTools(config), (bound) => Effect.mapError(boundTool.makeSet(bound), invalidTools))
+  return Effect.tap(bindTools(config), (bound) => Effect.mapError(boundTool.makeSet(bound), agentReason.invalidTools))
 }
 
-const offer = Effect.fnUntraced(function* <A>(bound: ReadonlyArray<boundTool.BoundTool>, output: Output<A>) {
-  const { name, tools } = yield* withOutputTool(bound, output)
-  const stubs = tools.filter(({ kind }) => kind === "stub").map(({ contract }) => contract.name)
+const offer = Effect.fnUntraced(function* <A>(
+  bound: ReadonlyArray<boundTool.BoundTool>,
+  output: agentOutput.Output<A>
+) {
+  const { name, tools } = yield* agentOutput.withOutputTool(bound, output)
+  const stubs = tools
+    .filter(({ contract, kind }) => kind === "stub" && contract.client === undefined)
+    .map(({ contract }) => contract.name)
   return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name }
-}, Effect.mapError(invalidTools))
+}, Effect.mapError(agentReason.invalidTools))
 
 const isDescribed = ({ config }: agentTypes.Description["inside"][number], other: unknown) => config === other
 
@@ -203,37 +193,84 @@ const describe = Effect.fnUntraced(function* (
   if (cycle >= 0) {
     const path = around.slice(cycle).map((one) => JSON.stringify(one.name))
     return yield* Effect.fail(
-      invalidDefinition({
+      agentReason.invalidDefinition({
         message: `expected agents that end, got the cycle ${path.join(" > ")}. Take one agent out of the tools of the next`
       })
     )
   }
-  const output = yield* outputOf(config)
+  if (isWhole && isPlan(config.model)) {
+    const message = "/model: expected names of models, which data can have, got an ExecutionPlan. Name them in a list"
+    return yield* Effect.fail(agentReason.invalidDefinition({ message }))
+  }
+  const output = yield* agentOutput.outputOf(config)
   const bound = yield* toolsOf
   const offered = yield* offer(bound, output)
   const definition = yield* AgentDefinition.make({
     name,
-    model: yield* readText("model", config.model, runEffects),
+    model: yield* readModel(config.model, runEffects),
     instructions: yield* readText("instructions", config.instructions, isWhole),
     modelOptions: config.modelOptions,
     maxSteps: config.maxSteps,
     output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
     reasoning: config.reasoning,
+    retry: yield* retryOf(config),
+    ...(yield* limitsOf(config)),
+    budget: yield* budgetOf(config),
     perRun: perRunOf(config),
     tools: yield* Effect.forEach(bound, (tool) => describeTool(tool, { inside: around, runEffects: isWhole }))
   }).pipe(
     // Its tools were checked when they were bound, and so was its output
     Effect.provideService(IsCheckedAgain, true),
-    Effect.mapError(invalidDefinition)
+    Effect.mapError(agentReason.invalidDefinition)
   )
   return { ...offered, definition }
 })
+
+const retryOf = ({ retry }: AnyConfig): Effect.Effect<retryPolicy.RetryPolicy | undefined, AgentError.Reason> => {
+  const message = callOptions.problemOf({ retry: retryPolicy.allowed }, { retry })
+  return message === undefined
+    ? Effect.succeed(retry && retryPolicy.policyOf(retry))
+    : Effect.fail(agentReason.invalidDefinition({ message }))
+}
+
+const limits = {
+  timeouts: agentTypes.timeouts,
+  toolChoice: { expected: "an Agent.ToolChoice", fits: Schema.is(Schema.toType(agentData.ToolChoice)) },
+  concurrency: { expected: 'a whole number from 1 on or "unbounded"', fits: Schema.is(agentData.Concurrency) },
+  repeatedCalls: repetition.allowed
+}
+
+/** The limits of an agent that have their own forms as data. */
+const limitsOf = ({ concurrency, repeatedCalls, timeouts, toolChoice }: AnyConfig) => {
+  const message = callOptions.problemOf(limits, { concurrency, repeatedCalls, timeouts, toolChoice })
+  return message === undefined
+    ? Effect.succeed({ concurrency, repeatedCalls, toolChoice, timeouts: modelTimeouts.toData(timeouts) })
+    : Effect.fail(agentReason.invalidDefinition({ message }))
+}
+
+/** A tool as the agent calls it: with the timeout of the agent, where it has none. */
+const asCalled =
+  ({ timeouts }: AnyConfig) =>
+  (given: Tool.Any): Tool.Any => {
+    const tool = boundTool.describedTool(given)
+    return timeouts?.tool === undefined || Context.getOrUndefined(tool.annotations, ToolSettings.Timeout) !== undefined
+      ? tool
+      : ToolSettings.timeout(tool, timeouts.tool)
+  }
+
+const budgetOf = ({ budget }: AnyConfig): Effect.Effect<ledger.Amounts | undefined, AgentError.Reason> => {
+  const limits = budget && ledger.limitsOf(budget)
+  const message = `expected as budget ${ledger.expected}`
+  return budget === undefined || limits !== undefined
+    ? Effect.succeed(limits)
+    : Effect.fail(agentReason.invalidDefinition({ message }))
+}
 
 /** The parts that Effects find for each run. */
 const perRunOf = ({ instructions, model, toolkit }: AnyConfig): agentData.AgentDefinition["perRun"] => {
   const parts = [
     ...(Effect.isEffect(instructions) ? ["instructions" as const] : []),
-    ...(Effect.isEffect(model) ? ["model" as const] : []),
+    ...(Effect.isEffect(model) || isPlan(model) ? ["model" as const] : []),
     ...(isEffectful(toolkit) ? ["tools" as const] : [])
   ]
   return parts.length === 0 ? undefined : parts
@@ -244,457 +281,300 @@ const describeTool = (
   { contract, tool }: boundTool.BoundTool,
   description: agentTypes.Description
 ): Effect.Effect<agentData.Tool, AgentError.Reason> => {
-  const define = agentOf(tool)?.define
+  const define = agentTool.agentOf(tool)?.define
   if (define === undefined) return Effect.succeed(contract)
   return Effect.mapBoth(Effect.andThen(agentData.checkNesting(description.inside.length, ""), define(description)), {
-    onFailure: (error) => invalidDefinition({ message: `Tool ${JSON.stringify(contract.name)}: ${error.message}` }),
+    onFailure: (error) =>
+      agentReason.invalidDefinition({ message: `Tool ${JSON.stringify(contract.name)}: ${error.message}` }),
     onSuccess: (agent) => ({ ...contract, agent })
   })
 }
 
-const modelOf = ({
-  model,
-  modelOptions,
-  reasoning
-}: Pick<agentData.AgentDefinition, "model" | "modelOptions" | "reasoning">): Effect.Effect<
-  LanguageModel.LanguageModel,
-  AgentError.Reason,
-  Scope.Scope
-> =>
+const unavailable = (model: string | undefined, problem: string, error?: unknown): AgentError.Reason =>
+  agentReason.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
+
+/** The refusal of options that only a registry passes on. */
+const optionsLost = (options: JsonObject): AgentError.Reason | undefined => {
+  const [lost] = Object.keys(options)
+  if (lost === undefined) return undefined
+  const advice = "Name a model of the registry, or set the option in the layer of the LanguageModel"
+  return unavailable(undefined, `a LanguageModel of the context takes no options, got ${quote(lost)}. ${advice}`)
+}
+
+const modelOf = (
+  model: string | undefined,
+  options: JsonObject
+): Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason, Scope.Scope> =>
   Effect.contextWith((services: Context.Context<never>) => {
-    const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
-      agentReason.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
     if (model === undefined) {
+      const lost = optionsLost(options)
+      if (lost !== undefined) return Effect.fail(lost)
       const problem = "the agent names no model and there is no LanguageModel in its context. Provide one"
       const ambient = Context.getOption(services, LanguageModel.LanguageModel)
-      return Option.isSome(ambient) ? Effect.succeed(ambient.value) : Effect.fail(unavailable(problem))
+      return Option.isSome(ambient) ? Effect.succeed(ambient.value) : Effect.fail(unavailable(model, problem))
     }
     const registry = Context.getOption(services, ModelRegistry.ModelRegistry)
     if (Option.isNone(registry)) {
-      return Effect.fail(unavailable("there is no ModelRegistry. Provide ModelRegistry.layer"))
+      return Effect.fail(unavailable(model, "there is no ModelRegistry. Provide ModelRegistry.layer"))
     }
-    return Effect.mapError(registry.value.resolve(model, { ...modelOptions, ...defined({ reasoning }) }), (error) =>
-      unavailable(error.message, error)
-    )
+    return Effect.mapError(registry.value.resolve(model, options), (error) => unavailable(model, error.message, error))
   })
+
+type Models = Effect.Effect<agentParts.ModelAgent["models"], AgentError.Reason, Scope.Scope>
+
+const ambient: readonly [undefined] = [undefined]
+
+/** The models of names, or the `LanguageModel` around. All of them are there before the run begins. */
+const namedModels = (names: agentData.Models | undefined, options: JsonObject): Models =>
+  Effect.forEach(names === undefined ? ambient : agentData.namesOf(names), (name) =>
+    Effect.map(modelOf(name, options), (model): agentParts.NamedModel => ({ name, model }))
+  )
+
+/** The name that the layer of a model has by `Model.make`; else the number of the step. */
+const nameIn = (services: Context.Context<never>, index: number): string => {
+  const provider = Context.getOption(services, Model.ProviderName)
+  const model = Context.getOption(services, Model.ModelName)
+  return Option.isSome(provider) && Option.isSome(model) ? `${provider.value}/${model.value}` : `model ${index + 1}`
+}
+
+/** The models of a plan. Its layers live as long as the run. */
+const plannedModels = (plan: agentTypes.ModelPlan, options: JsonObject): Models => {
+  const lost = optionsLost(options)
+  if (lost !== undefined) return Effect.fail(lost)
+  const names = new Set<string>()
+  return Effect.forEach(plan.steps, ({ attempts, provide, schedule, while: takes }, index) => {
+    if (schedule !== undefined) {
+      const message = `/model: expected steps without a schedule, got a schedule in step ${index + 1}. Pauses are the pauses of retry`
+      return Effect.fail(agentReason.invalidDefinition({ message }))
+    }
+    const services = Context.isContext(provide) ? Effect.succeed(provide) : prepare("model", Layer.build(provide))
+    return Effect.map(services, (found): agentParts.NamedModel => {
+      const known = nameIn(found, index)
+      const name = names.has(known) ? `${known} (${index + 1})` : known
+      names.add(name)
+      return {
+        name,
+        model: Context.get(found, LanguageModel.LanguageModel),
+        retries: attempts === undefined ? undefined : attempts - 1,
+        takes: takes && ((error) => prepare("model", takes(error)))
+      }
+    })
+  })
+}
+
+const optionsOf = ({ modelOptions, reasoning }: agentData.AgentDefinition): JsonObject => ({
+  ...modelOptions,
+  ...defined({ reasoning })
+})
 
 /** Fails if a definition from code has too many agents in it, itself among them. */
 export const checkTree = (definition: agentData.AgentDefinition) =>
-  Effect.mapError(agentData.treeOf(definition), invalidDefinition)
+  Effect.mapError(agentData.treeOf(definition), agentReason.invalidDefinition)
 
 const definitionOfRun = (definition: agentData.AgentDefinition) =>
-  Effect.mapError(agentData.ofRun(definition), invalidDefinition)
+  Effect.mapError(agentData.ofRun(definition), agentReason.invalidDefinition)
 
 /** The digest of a tool with the agent that it is. */
 export const digestOfTool = (tool: agentData.Tool) =>
-  Effect.mapError(agentData.digestOfTool(tool, ""), invalidDefinition)
+  Effect.mapError(agentData.digestOfTool(tool, ""), agentReason.invalidDefinition)
 
-/** The parts with the model of the run. Runs with the same ones share one agent. */
-const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model" | "modelName">, AgentError.Reason>) => {
-  type Found = Effect.Success<typeof parts>
-  let last: { readonly found: Found; readonly agent: ResolvedAgent<A> } | undefined
-  return (other?: string) =>
+/** The parts of an agent that are found for a run, before its model. `stubs`: the tools that only a tool runtime can execute. */
+interface Found<out A>
+  extends Omit<agentParts.ModelAgent, "agents" | "contextWindow" | "models" | "output">, agentData.RunDefinition {
+  readonly output: agentOutput.Output<A>
+  readonly stubs: ReadonlyArray<string>
+  readonly instructions: Effect.Effect<string | undefined, AgentError.Reason>
+}
+
+/** Resolves an agent, whose parts are found for the run. Runs with the same parts and model share one agent. */
+const resolveWith = <A>(
+  parts: Effect.Effect<Found<A>, AgentError.Reason>,
+  contextWindow?: agentTypes.Policy | undefined,
+  plan?: agentTypes.ModelPlan | undefined
+): agentParts.Blueprint<A>["resolve"] => {
+  type Last = {
+    readonly found: Found<A>
+    readonly models: agentParts.ModelAgent["models"]
+    readonly agent: agentParts.Resolved<A>
+  }
+  let last: Last | undefined
+  return (choice = {}) =>
     Effect.flatMap(parts, (found) => {
-      const modelName = other ?? found.definition.model
-      return Effect.map(modelOf({ ...found.definition, ...defined({ model: modelName }) }), (model) => {
-        if (last?.found !== found || last.agent.model !== model || last.agent.modelName !== modelName) {
-          last = { found, agent: { ...found, model, modelName } }
+      const { definition } = found
+      const options = { ...optionsOf(definition), ...choice.modelOptions, ...defined({ reasoning: choice.reasoning }) }
+      const finding =
+        plan !== undefined && choice.model === undefined
+          ? plannedModels(plan, options)
+          : namedModels(choice.model ?? definition.model, options)
+      return Effect.flatMap(finding, (models) => {
+        if (last?.found !== found || !areSame(last.models, models)) {
+          last = { found, models, agent: resolved(found, { ...found, contextWindow, models }) }
         }
-        return last.agent
+        return executable(last.agent, found.stubs)
       })
     })
 }
 
-/** Keeps the first success: parts that do not change between runs are found once. */
-const once = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => {
-  let known: Exit.Exit<A> | undefined
-  const find = Effect.tap(effect, (value) => {
-    known = Exit.succeed(value)
-    return known
-  })
-  return Effect.suspend(() => known ?? find)
+const areSame = (some: agentParts.ModelAgent["models"], others: agentParts.ModelAgent["models"]): boolean =>
+  some.length === others.length &&
+  some.every(({ model, name }, index) => others[index]?.model === model && others[index].name === name)
+
+/** Fails for tools without a body, unless the tool runtime can execute them. */
+const executable = <A>(
+  agent: agentParts.Resolved<A>,
+  stubs: ReadonlyArray<string>
+): Effect.Effect<agentParts.Resolved<A>, AgentError.Reason> =>
+  stubs.length === 0
+    ? Effect.succeed(agent)
+    : Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) =>
+        runtime.stubs
+          ? Effect.succeed(agent)
+          : Effect.fail(agentReason.makeReason("StubWithoutRuntime", { tools: stubs }))
+      )
+
+const resolved = <A>(
+  { digest, instructions, output, parts }: Found<A>,
+  agent: agentParts.ModelAgent
+): agentParts.Resolved<A> => {
+  const { definition, models } = agent
+  return {
+    digest,
+    modelName: models[0].name,
+    maxSteps: definition.maxSteps,
+    structured: structuredSteps(agent),
+    budget: definition.budget,
+    instructions,
+    asksModel: true,
+    parts,
+    // A model cannot continue the answer of a plan
+    isOf: (state) => definitionChange.definitionOf(state) === digest && state.plan === undefined,
+    contractOf: (name) => callContracts.contractOf(agent, name),
+    changes: (state) => openChanges(agent, state),
+    ask: (run, callIds) => toolBatch.requestApprovals(agent, run, callIds),
+    perform: (run, action) =>
+      action._tag === "RunTools" ? toolBatch.runTools(agent, run, action) : modelCall.callModel(agent, run, action),
+    decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
+  }
 }
 
-/** An agent that came as data, with its tools bound. */
+/** When `generateObject` is used, by strategy and by whether tools are offered. */
+const structuredSteps = ({ output, tools }: agentParts.ModelAgent): runParts.StructuredSteps => {
+  if (output._tag === "Text" || output.strategy !== "native") return "never"
+  return tools.tools.size > 0 ? "fallback" : "always"
+}
+
+/** The changes of what is open in a state: of its calls, and of the agents inside it that continue. */
+const openChanges = Effect.fnUntraced(function* ({ tools }: agentParts.ModelAgent, state: runParts.State) {
+  const changes = [...definitionChange.callChanges(state, (name) => tools.tools.get(name)?.contract)]
+  if (state.plan !== undefined) {
+    changes.push({ path: "/plan", was: "the answer of a plan", now: "the answer of a model", breaking: true })
+  }
+  for (const { part, status } of state.calls) {
+    const tool = tools.tools.get(part.name)
+    const behind = tool && agentTool.agentOf(tool.tool)
+    if (behind === undefined || status._tag !== "Started" || status.child === undefined) continue
+    const inside = yield* agentValue.changesSince(yield* behind.agent, status.child)
+    changes.push(...definitionChange.inPart(`${appendToken("/tools", part.name)}/agent`, inside))
+  }
+  return changes
+})
+
+/** Keeps the last success for as long as what it depends on is the same: parts that do not change between runs are found once. */
+const onceWhile = <A, E>(
+  dependencies: Effect.Effect<ReadonlyArray<unknown>, E>,
+  effect: Effect.Effect<A, E>
+): Effect.Effect<A, E> => {
+  let known: { readonly found: ReadonlyArray<unknown>; readonly value: A } | undefined
+  return Effect.flatMap(dependencies, (found) =>
+    known !== undefined && known.found.every((one, index) => one === found[index])
+      ? Effect.succeed(known.value)
+      : Effect.map(effect, (value) => {
+          known = { found, value }
+          return value
+        })
+  )
+}
+
+const nothing = Effect.succeed<ReadonlyArray<unknown>>([])
+
+/** The handlers in the context, and what decides about schemas: the bound tools of an agent depend on them. */
+const bindingsIn = (tools: ReadonlyArray<Tool.Any>): Effect.Effect<ReadonlyArray<unknown>> =>
+  Effect.contextWith((context: Context.Context<never>) =>
+    Effect.succeed([
+      Context.get(context, Limits),
+      Context.get(context, PatternEngine),
+      ...tools.map((tool): unknown => context.mapUnsafe.get(boundTool.describedTool(tool).id))
+    ])
+  )
+
+/** An agent that came as data, with its tools bound, within the services that were captured for it. */
 export const fromDefinition = Effect.fnUntraced(function* (
   name: string,
   definition: agentData.AgentDefinition,
-  bound: ReadonlyArray<boundTool.BoundTool>
+  bound: ReadonlyArray<boundTool.BoundTool>,
+  within: agentParts.Wrap
 ) {
-  const offered = yield* offer(bound, yield* outputOfDefinition(definition))
+  const offered = yield* offer(bound, yield* agentOutput.outputOfDefinition(definition))
   const { output } = offered
-  const blueprint: Blueprint<Schema.Json> = {
+  const instructions = Effect.succeed(definition.instructions)
+  const parts = Effect.map(definitionOfRun(definition), (run) => ({ ...offered, definition, instructions, ...run }))
+  const resolve = resolveWith(onceWhile(nothing, parts))
+  return {
     name,
-    budget: undefined,
     output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
-    define: () => Effect.succeed(definition),
-    resolve: withModel(
-      once(
-        Effect.map(definitionOfRun(definition), (run) => ({
-          ...offered,
-          definition,
-          instructions: Effect.succeed(definition.instructions),
-          ...run
-        }))
-      )
-    ),
-    check: Effect.fnUntraced(function* (_, prepared) {
-      yield* prepared
-      const [, ...inside] = yield* Effect.mapError(agentData.treeOf(definition), invalidDefinition)
-      yield* Effect.forEach(inside, (one) => modelOf(one.definition), { discard: true })
+    within,
+    resolve,
+    check: Effect.fnUntraced(function* (model: string | undefined) {
+      yield* resolve({ model })
+      const [, ...inside] = yield* Effect.mapError(agentData.treeOf(definition), agentReason.invalidDefinition)
+      for (const { definition: one } of inside) yield* namedModels(one.model, optionsOf(one))
     })
-  }
-  return blueprint
+  } satisfies agentParts.Blueprint<Schema.Json>
 })
 
-/** An agent that is code. `bound` are its static tools when they were bound before. */
+/** An agent that is code, within the services that were captured for it. `bound` are its static tools when they were bound before. */
 export const fromConfig = (
   name: string,
   config: AnyConfig,
-  bound: ReadonlyArray<boundTool.BoundTool> | undefined
-): Blueprint<unknown> => {
+  within: agentParts.Wrap,
+  bound?: ReadonlyArray<boundTool.BoundTool>
+): agentParts.Blueprint<unknown> => {
   const instructions = instructionsOf(name, config)
   // Instructions are found for messages. The agents inside are described as far as they are known without running them.
   const parts = Effect.flatMap(
     describe(name, config, bound === undefined ? bindTools(config) : Effect.succeed(bound), asRoot, false),
     (described) => Effect.map(definitionOfRun(described.definition), (run) => ({ ...described, instructions, ...run }))
   )
-  const isStatic = !Effect.isEffect(config.model) && (bound !== undefined || config.toolkit === undefined)
+  const { model, toolkit } = config
+  const dependencies = bound === undefined ? Effect.flatMap(readTools(toolkit), bindingsIn) : nothing
+  const isFound = Effect.isEffect(model) || (bound === undefined && isEffectful(toolkit))
   return {
     name,
-    budget: config.budget,
-    output: config.output ?? Schema.String,
-    define: (description = asRoot) =>
-      Effect.map(
-        describe(name, config, stubTools(config, description.runEffects), description),
-        ({ definition }) => definition
-      ),
-    resolve: withModel(isStatic ? once(parts) : parts),
+    output: outputSchema(config),
+    within,
+    resolve: resolveWith(
+      isFound ? parts : onceWhile(dependencies, parts),
+      config.contextWindow,
+      isPlan(model) ? model : undefined
+    ),
     // Its parts may depend on the run
     check: (model) => {
       const { modelOptions = {}, reasoning } = config
-      return model === undefined ? Effect.void : modelOf({ model, modelOptions, ...defined({ reasoning }) })
+      return model === undefined ? Effect.void : modelOf(model, { ...modelOptions, ...defined({ reasoning }) })
     }
   }
 }
 
+/** The Schema of the answer of an agent that is code. */
+export const outputSchema = ({ output }: AnyConfig): Schema.Top => output ?? Schema.String
+
+/** The definition of an agent that is code. */
+export const definitionOf =
+  (name: string, config: AnyConfig) =>
+  (description: agentTypes.Description = asRoot): Effect.Effect<agentData.AgentDefinition, AgentError.Reason> =>
+    Effect.map(
+      describe(name, config, stubTools(config, description.runEffects), description),
+      ({ definition }) => definition
+    )
+
 const asRoot: agentTypes.Description = { inside: [], runEffects: true }
-
-export interface StructuredOutput<out A> {
-  readonly _tag: "Structured"
-  readonly strategy: agentData.OutputStrategy
-  readonly schema: JsonSchema.JsonSchema
-  /** The schema that a provider receives: an object, the output under `value` when it is none itself. */
-  readonly offered: JsonSchema.JsonSchema
-  readonly forAdapter: () => OfferedOutput
-  readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
-}
-
-interface TextOutput<out A> {
-  readonly _tag: "Text"
-  readonly decode: (text: string) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
-}
-
-export type Output<A> = StructuredOutput<A> | TextOutput<A>
-
-const textOutput: TextOutput<string> = { _tag: "Text", decode: Effect.succeed }
-
-/** The key of an output that is no object in the object that a provider receives. */
-export const wrapperKey = "value"
-
-const wrap = ({ $defs, $schema, definitions, ...schema }: Json.JsonObject): Json.JsonObject => ({
-  ...defined({ $schema }),
-  type: "object",
-  properties: { [wrapperKey]: schema },
-  required: [wrapperKey],
-  additionalProperties: false,
-  ...defined({ $defs, definitions })
-})
-
-/** An output for a provider's adapter. */
-interface OfferedOutput {
-  readonly schema: Schema.Codec<unknown>
-  /** False where an adapter may leave a part of the JSON Schema out. */
-  readonly isWhole: boolean
-}
-
-type Offer = (offered: JsonSchema.JsonSchema, isWrapped: boolean) => OfferedOutput
-
-/** The types of some values, for providers that want a type beside an `enum`. */
-const typeOfAll = (values: ReadonlyArray<Schema.Json>): Schema.Json => {
-  const [type = "null", ...others] = new Set(values.map(kindOf))
-  return others.length === 0 ? type : [type, ...others]
-}
-
-/** The schema without `const`, `oneOf` and `definitions`, which not all providers know. Alternatives may overlap then. */
-const simplify = (schema: Json.JsonObject): Json.JsonObject => {
-  const parts = convertSchema.mapSubschemas(schema, simplify)
-  const { $defs, $ref, $schema: _, const: only, definitions, enum: list, oneOf, ...rest } = parts
-  const values = list ?? (only === undefined ? undefined : [only])
-  return defined({
-    $ref: typeof $ref === "string" ? $ref.replace(/^#\/definitions\//, "#/$defs/") : undefined,
-    type: isArray(values) ? typeOfAll(values) : undefined,
-    enum: values,
-    ...(rest["anyOf"] === undefined ? { anyOf: oneOf } : { oneOf }),
-    ...rest,
-    $defs: $defs ?? definitions
-  })
-}
-
-/** Keywords that the adapters of all providers keep, or put into words. */
-const keptKeywords = new Set(
-  "$ref $defs type title description enum anyOf properties required additionalProperties items pattern format".split(
-    " "
-  )
-)
-
-const isKept = (schema: Json.JsonObject): boolean => {
-  let kept = Object.keys(schema).every((key) => keptKeywords.has(key))
-  convertSchema.mapSubschemas(schema, (part) => {
-    kept &&= isKept(part)
-    return part
-  })
-  return kept
-}
-
-/** The output of a document: in the strict form, if it has one. What the model answers is checked by the document. */
-const offerDocument: Offer = (offered) => {
-  const plain = simplify(offered.json)
-  const strict = JsonSchema.toStrict(plain)
-  const shown = Result.getOrElse(strict, () => plain)
-  return {
-    schema: convertSchema.checkedBy(offered, shown),
-    isWhole: Result.isSuccess(strict) && isKept(shown)
-  }
-}
-
-const structured = Effect.fnUntraced(function* <A>(
-  json: Json.JsonObject,
-  strategy: agentData.OutputStrategy,
-  decode: StructuredOutput<A>["decode"],
-  offer: Offer
-) {
-  const schema = yield* JsonSchema.make(json, { what: "output schema" })
-  const isObjectSchema = json["type"] === "object"
-  const offered = isObjectSchema ? schema : yield* JsonSchema.make(wrap(json), { what: "output schema" })
-  const forAdapter = base.once(() => offer(offered, offered !== schema))
-  return { _tag: "Structured", strategy, schema, offered, forAdapter, decode } satisfies StructuredOutput<A>
-}, Effect.mapError(invalidDefinition))
-
-/** The output of an agent that is code: a Schema. */
-const outputOf = ({
-  output,
-  outputStrategy = "native"
-}: AnyConfig): Effect.Effect<Output<unknown>, AgentError.Reason> => {
-  if (output === undefined) return Effect.succeed(textOutput)
-  const decodeJson = Schema.decodeUnknownEffect(Schema.toCodecJson(output))
-  const decode = (value: Schema.Json) =>
-    // Sound: the services of the output Schema are among those a run of the agent requires.
-    Effect.mapError(decodeJson(value, { errors: "all" }), (error) =>
-      problemsFromSchemaError(error, value)
-    ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
-  const json = Effect.mapError(JsonSchema.fromSchema(output, { what: "output schema" }), invalidDefinition)
-  const encoded = Schema.toEncoded(Schema.toCodecJson(output))
-  const offerSchema: Offer = (_, isWrapped) => ({
-    // Sound: an encoded side needs no services
-    schema: (isWrapped ? Schema.Struct({ [wrapperKey]: encoded }) : encoded) as Schema.Codec<unknown>,
-    isWhole: true
-  })
-  const offer = convertSchema.isDocument(output) ? offerDocument : offerSchema
-  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode, offer))
-}
-
-/** The output of an agent that came as data: its JSON Schema alone decides. */
-const outputOfDefinition = ({
-  output
-}: agentData.AgentDefinition): Effect.Effect<Output<Schema.Json>, AgentError.Reason> =>
-  output === undefined
-    ? Effect.succeed(textOutput)
-    : structured(output.schema, output.strategy, Effect.succeed, offerDocument)
-
-/** The tools and, where the strategy asks for it, one more that the run never dispatches. */
-const withOutputTool = Effect.fnUntraced(function* (
-  tools: ReadonlyArray<boundTool.BoundTool>,
-  output: Output<unknown>
-) {
-  if (output._tag === "Text" || output.strategy !== "tool") return { tools, name: undefined }
-  let name = "final_answer"
-  while (tools.some(({ contract }) => contract.name === name)) name = `_${name}`
-  const contract = yield* ToolContract.make({
-    name,
-    description: "Return your final answer. Call this once, when you are done, and nothing else with it.",
-    parameters: output.offered.json
-  })
-  const stub = yield* boundTool.makeStub(contract)
-  const taken = Option.some(() => Effect.succeed(ToolResult.success(null)))
-  const tool: boundTool.BoundTool = { ...stub, kind: "local", body: taken }
-  return { tools: [...tools, tool], name }
-})
-
-interface AgentBehind {
-  /** Whatever the agent requires is required by the run of the agent that has the tool. */
-  readonly agent: Effect.Effect<agentTypes.Agent<unknown>>
-  /** Its definition, if it has one before it is found. What that requires is in the type of the tool. */
-  readonly define: agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId] | undefined
-}
-
-export class BehindTool extends Context.Service<BehindTool, AgentBehind>()(
-  "effect-emissary/agent/internal/BehindTool"
-) {}
-
-/** The tool that an agent is in a definition. */
-export const bindAgent = (
-  contract: ToolContract.ToolContract,
-  behind: AgentBehind
-): Effect.Effect<boundTool.BoundTool, ToolContract.ToolContractError> =>
-  Effect.map(boundTool.makeStub(contract), (stub) => ({
-    ...stub,
-    kind: "local",
-    tool: Object.assign(stub.tool, { annotations: Context.add(stub.tool.annotations, BehindTool, behind) }),
-    body: Option.some(() => Effect.die(new Error("a run executes the calls of its agents itself")))
-  }))
-
-/** The agent that a tool is, if it is one. */
-export const agentOf = (tool: Tool.Any): AgentBehind | undefined =>
-  Option.getOrUndefined(Context.getOption(tool.annotations, BehindTool))
-
-const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
-
-/** The member of an agent with the Schema of its output. Copies of an agent keep it. */
-export const withOutputSchema = (schema: Schema.Top | undefined): { readonly [outputSchemaKey]?: Schema.Top } =>
-  schema === undefined ? {} : { [outputSchemaKey]: schema }
-
-export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
-  Predicate.hasProperty(agent, outputSchemaKey) && Schema.isSchema(agent[outputSchemaKey])
-    ? Option.some(agent[outputSchemaKey])
-    : Option.none()
-
-/** Provides the services that were captured for an effect. */
-export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
-
-const partsKey = "~effect-emissary/agent/Agent/Parts"
-
-/** The parts that an agent was made of. Every run is `within` the captured services. */
-interface Parts<out A> {
-  readonly machine: driver.AgentMachine<A>
-  readonly output: Schema.Top | undefined
-  readonly within: Wrap
-}
-
-/** The parts of an agent. Copies of an agent keep them. */
-const partsOf = <A>(agent: agentTypes.Agent<A, unknown>): Parts<A> =>
-  // Sound: all agents are made by `makeAgent`.
-  (agent as typeof agent & { readonly [partsKey]: Parts<A> })[partsKey]
-
-/** The changes of an agent since a state, as far as the agent can be known before it runs. */
-export const changesSince = (
-  agent: agentTypes.Agent<unknown>,
-  state: State
-): Effect.Effect<ReadonlyArray<ToolContract.Change>> => {
-  const { machine, within } = partsOf(agent)
-  return within(driver.changesSince(machine, state))
-}
-
-/** Fails where no run of an agent could begin with this model in place of its own, as far as that is known before a run. */
-export const check = (
-  agent: agentTypes.Agent<unknown>,
-  model?: string
-): Effect.Effect<unknown, AgentError.AgentError> => {
-  const { machine, within } = partsOf(agent)
-  return Effect.mapError(
-    within(Effect.scoped(machine.check?.(model) ?? Effect.void)),
-    (reason) => new AgentError.AgentError({ agent: machine.name, reason })
-  )
-}
-
-/** The agent over services that it requires. */
-export const over = <A, R>(agent: agentTypes.Agent<A, R>, services: Context.Context<R>): agentTypes.Agent<A> => {
-  const { machine, output, within } = partsOf(agent)
-  return {
-    ...agent,
-    ...makeAgent(machine, { output, within: (effect) => Effect.provideContext(within(effect), services) })
-  }
-}
-
-const openWith = <A>({ machine, within }: Parts<A>, begin: driver.Begin, spec: driver.Spec, access?: liveRun.Access) =>
-  new liveRun.LiveRun(
-    (live: driver.Performing) => within(driver.runAgent(live, machine, begin, spec)),
-    driver.joinDeltas,
-    access
-  )
-
-/** Opens a run of an agent as a part of something else. */
-export const open = <A>(
-  agent: agentTypes.Agent<A>,
-  begin: driver.Begin,
-  spec: driver.Spec,
-  access?: liveRun.Access
-): driver.Live<A> => openWith(partsOf(agent), begin, spec, access)
-
-/** Runs an agent inside another run, from its state there, if there is one. It can have been cut off before it had its input. */
-export const runInside = <A>(
-  agent: agentTypes.Agent<A>,
-  {
-    context,
-    input,
-    options,
-    state
-  }: Pick<driver.Begin, "input" | "options"> & {
-    readonly context: State["context"]
-    readonly state: State | undefined
-  },
-  spec: Pick<driver.Spec, "deadline" | "parent" | "streaming">
-): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
-  open(
-    agent,
-    state === undefined
-      ? { input, options: { ...options, context } }
-      : { state, input: runTransition.hasInput(state) ? undefined : input, options },
-    { ...spec, isPart: true }
-  ).result
-
-/** Sound: a run refuses it before anything is read. Without a state it would begin. */
-const noState = {} as State
-
-const resumed = (state: State, given: agentTypes.ResumeOptions = {}): driver.Begin => {
-  // A caller without types may pass anything, which the run refuses
-  if (typeof given !== "object" || given === null) return { state, input: undefined, options: given }
-  const { input, ...options } = given
-  return { state: state ?? noState, input, options }
-}
-
-/** The agent that a machine makes. */
-export const makeAgent = <A>(
-  machine: driver.AgentMachine<A>,
-  { output, within }: Omit<Parts<A>, "machine">
-): agentTypes.Agent<A> => {
-  const parts: Parts<A> = { machine, output, within }
-  const run = (begin: driver.Begin) => openWith(parts, begin, {}).result
-  const stream = (begin: driver.Begin) =>
-    // Sound: the only event that holds an A is the last, and it is this very run's.
-    liveRun.streamOf(() => openWith(parts, begin, { streaming: true }, { reads: true })) as Stream.Stream<
-      agentTypes.AgentEvent<A>,
-      AgentError.AgentError
-    >
-  const agent: agentTypes.Agent<A> & { readonly [partsKey]: Parts<A> } = {
-    [agentTypes.TypeId]: agentTypes.TypeId,
-    [partsKey]: parts,
-    name: machine.name,
-    run: (input, options = {}) => run({ input, options }),
-    ask: (input, options = {}) => Effect.flatMap(run({ input, options }), driver.answerOf),
-    stream: (input, options = {}) => stream({ input, options }),
-    resume: (state, options) => run(resumed(state, options)),
-    resumeStream: (state, options) => stream(resumed(state, options)),
-    ...withOutputSchema(output)
-  }
-  return agent
-}
-
-/**
- * Runs an effect over captured services. A service of the call never replaces a captured service, see
- * {@link callContext.over}.
- */
-export const withCaptured = (captured: Context.Context<never>): Wrap => {
-  const over = callContext.over(captured)
-  return (effect) => Effect.updateContext(effect, over)
-}

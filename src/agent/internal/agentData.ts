@@ -5,6 +5,7 @@
 
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -16,14 +17,18 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { nameProblem, quote, toolNameProblem } from "../../payload/internal/base.ts"
+import { nameProblem, quote, toolNameProblem, truncateText } from "../../payload/internal/base.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import { findSecret, SecretNames } from "../../payload/internal/copyJson.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as jsonLimits from "../../payload/internal/limits.ts"
 import * as jsonValues from "../../payload/internal/values.ts"
+import { Amounts } from "../../run/internal/ledger.ts"
+import { RepeatedCalls } from "../../run/internal/repetition.ts"
+import { RetryPolicy } from "../../run/internal/retryPolicy.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
+import * as modelTimeouts from "./modelTimeouts.ts"
 
 export const defaultMaxSteps = 16
 
@@ -42,6 +47,26 @@ export type OutputStrategy = typeof OutputStrategy.Type
 export const ReasoningLevel = Schema.Literals(["off", "low", "medium", "high", "xhigh", "max"])
 
 export type ReasoningLevel = typeof ReasoningLevel.Type
+
+const OneToolChoice = Schema.Union([
+  Schema.Literals(["auto", "none", "required"]),
+  Schema.Struct({ tool: Schema.String }),
+  Schema.Struct({
+    mode: Schema.optionalKey(Schema.Literals(["auto", "required"])),
+    oneOf: Schema.Array(Schema.String)
+  }).pipe(Schema.encodeKeys({ oneOf: "one_of" }))
+])
+
+/** The tools that the model may or must call in its first call, or in `every` call. */
+export const ToolChoice = Schema.Union([OneToolChoice, Schema.Struct({ every: OneToolChoice })])
+
+type ToolChoice = typeof ToolChoice.Type
+
+/** The number of calls of one answer that run at a time. */
+export const Concurrency = Schema.Union([
+  Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)),
+  Schema.Literal("unbounded")
+])
 
 const JsonObjectSchema = Schema.Record(Schema.String, Schema.Json)
 
@@ -75,17 +100,41 @@ const WireContract = Schema.Struct({
   digest: Schema.optionalKey(Schema.String)
 })
 
+const Budget = Amounts.pipe(
+  Schema.encodeKeys({
+    inputTokens: "input_tokens",
+    outputTokens: "output_tokens",
+    totalTokens: "total_tokens",
+    modelCalls: "model_calls",
+    toolCalls: "tool_calls"
+  })
+)
+
 /** A part of an agent that an Effect finds for each run. */
 const PerRun = Schema.Literals(["instructions", "model", "tools"])
 
+/** The name of a model, or the names of several, the first one first. */
+export const Models = Schema.Union([Schema.String, Schema.NonEmptyArray(Schema.String)])
+
+export type Models = typeof Models.Type
+
+export const namesOf = (models: Models): readonly [string, ...Array<string>] =>
+  typeof models === "string" ? [models] : models
+
 const head = {
   name: Schema.optionalKey(Schema.String),
-  model: Schema.optionalKey(Schema.String),
+  model: Schema.optionalKey(Models),
   instructions: Schema.optionalKey(Schema.String),
   modelOptions: withDefault(JsonObjectSchema, {}),
   maxSteps: withDefault(Schema.Union([Schema.Finite, Schema.Literal("unlimited")]), defaultMaxSteps),
   reasoning: Schema.optionalKey(ReasoningLevel),
   output: Schema.optionalKey(Output),
+  retry: Schema.optionalKey(RetryPolicy),
+  timeouts: Schema.optionalKey(modelTimeouts.Limits),
+  toolChoice: Schema.optionalKey(ToolChoice),
+  concurrency: Schema.optionalKey(Concurrency),
+  budget: Schema.optionalKey(Budget),
+  repeatedCalls: Schema.optionalKey(RepeatedCalls),
   perRun: Schema.optionalKey(Schema.Array(PerRun))
 }
 
@@ -93,7 +142,13 @@ const Head = Schema.Struct(head)
 
 interface Head extends Schema.Schema.Type<typeof Head> {}
 
-const snakeCase = { modelOptions: "model_options", maxSteps: "max_steps", perRun: "per_run" } as const
+const snakeCase = {
+  modelOptions: "model_options",
+  maxSteps: "max_steps",
+  toolChoice: "tool_choice",
+  repeatedCalls: "repeated_calls",
+  perRun: "per_run"
+} as const
 
 /** A tool of an agent: its contract, and the definition of the agent if it is one. */
 export interface Tool extends ToolContract.ToolContract {
@@ -106,11 +161,15 @@ export interface Tool extends ToolContract.ToolContract {
  * **Details**
  *
  * - `name`: the name the agent was given explicitly.
- * - `model`: `"provider/model"`; absent means the `LanguageModel` of the program
+ * - `model`: `"provider/model"`, or a list of them; absent means the `LanguageModel` of the program
  *   that runs it.
  * - `instructions`: the system message of a fresh conversation.
  * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
  * - `maxSteps`: model calls per user message.
+ * - `retry`: retries of model calls, see `Agent.Retry`.
+ * - `timeouts`: limits of the time of model calls, see `Agent.ModelTimeouts`; `toolChoice`, `concurrency` and `repeatedCalls`: see
+ *   `Agent.Config`.
+ * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`.
  * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
  *   and agents of its own.
  * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
@@ -169,6 +228,7 @@ export interface WirePaths {
   readonly maxSteps: string
   readonly expectedMaxSteps: string
   readonly modelOptions: string
+  readonly toolChoice: string
   readonly outputSchema: string
   readonly parameters: string
   /** The parts that this form requires. */
@@ -180,6 +240,7 @@ export const memoryPaths: WirePaths = {
   maxSteps: "/maxSteps",
   expectedMaxSteps: `a whole number of at least 1, or "unlimited"`,
   modelOptions: "/modelOptions",
+  toolChoice: "/toolChoice",
   outputSchema: "/output/schema",
   parameters: "parameters",
   needs: { model: false, description: false, finiteTimeout: false }
@@ -204,7 +265,7 @@ const schemaIssues = (
   const error = new JsonSchema.JsonSchemaError({ what: "JSON Schema", ...made.failure })
   const place = path + error.path
   if (fuel.isEmpty(check.door.tank)) check.emptyAt = place
-  const found = `one that cannot: ${error.message}`
+  const found = `a schema that cannot: ${error.message}`
   return [{ path: place, expected: "a JSON Schema that can be enforced", found }]
 }
 
@@ -311,22 +372,55 @@ const nameIssues = (path: string, name: string | undefined): ReadonlyArray<Paylo
   return found === undefined ? [] : [{ path, expected, found }]
 }
 
+/** A list may have a model once: the run would not know which of two it continued with. */
+const modelIssues = (
+  path: string,
+  model: Models | undefined,
+  { needs }: WirePaths
+): ReadonlyArray<PayloadError.Problem> => {
+  const expected = `a model of the form ${expectedModelName}`
+  if (model === undefined) return needs.model ? [{ path, expected, found: renderValue(model) }] : []
+  const isOne = !Array.isArray(model)
+  const names: ReadonlyArray<unknown> = isOne ? [model] : model
+  if (names.length === 0) return [{ path, expected: "one model at least", found: "an empty list" }]
+  return names.flatMap((name, index) => {
+    const at = isOne ? path : `${path}/${index}`
+    if (Option.isNone(parseModelName(name))) return [{ path: at, expected, found: renderValue(name) }]
+    const isTwice = names.indexOf(name) < index
+    return isTwice ? [{ path: at, expected: "each model once", found: renderValue(name) }] : []
+  })
+}
+
+const namesIn = (choice: ToolChoice): ReadonlyArray<string> => {
+  if (typeof choice === "string") return []
+  if ("every" in choice) return namesIn(choice.every)
+  return "tool" in choice ? [choice.tool] : choice.oneOf
+}
+
+/** The tools of a choice that the agent does not have. Tools that an Effect finds are known in a run only. */
+const choiceIssues = (
+  path: string,
+  { perRun = [], toolChoice = "auto", tools }: AgentDefinition
+): ReadonlyArray<PayloadError.Problem> => {
+  if (perRun.includes("tools")) return []
+  const missing = namesIn(toolChoice).find((name) => !tools.some((tool) => tool.name === name))
+  return missing === undefined ? [] : [{ path, expected: "names of tools of the agent", found: renderValue(missing) }]
+}
+
 const fieldIssues = (
   path: string,
   definition: AgentDefinition,
   places: WirePaths
 ): ReadonlyArray<PayloadError.Problem> => {
-  const { instructions, maxSteps, model, name } = definition
-  const isModelValid = model === undefined ? !places.needs.model : Option.isSome(parseModelName(model))
+  const { instructions, maxSteps, name } = definition
   const isLimit = maxSteps === "unlimited" || (Number.isSafeInteger(maxSteps) && maxSteps >= 1)
   return [
     ...textIssues(path + places.name, "a name", name, false),
     ...nameIssues(path + places.name, name),
-    ...(isModelValid
-      ? []
-      : [{ path: `${path}/model`, expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),
+    ...modelIssues(`${path}/model`, definition.model, places),
     ...textIssues(`${path}/instructions`, "instructions, or none at all", instructions, false),
     ...integerIssues(`${path}${places.modelOptions}`, definition.modelOptions),
+    ...choiceIssues(`${path}${places.toolChoice}`, definition),
     ...(isLimit
       ? []
       : [{ path: path + places.maxSteps, expected: places.expectedMaxSteps, found: renderValue(maxSteps) }])
@@ -450,7 +544,12 @@ const Wire = Schema.Struct({ schema_version: Schema.Literal(2), ...head, tools: 
   Schema.encodeKeys(snakeCase)
 )
 
-const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps", modelOptions: "/model_options" }
+const wirePaths: WirePaths = {
+  ...memoryPaths,
+  maxSteps: "/max_steps",
+  modelOptions: "/model_options",
+  toolChoice: "/tool_choice"
+}
 
 const readTool = ({ agent, digest, ...rest }: WireTool): Tool => {
   const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
@@ -551,6 +650,56 @@ const digestAt = Effect.fnUntraced(function* (
 export const digest = (definition: AgentDefinition): Effect.Effect<string, PayloadError.PayloadError> =>
   Effect.andThen(treeOf(definition), digestAt(definition, ""))
 
+type Changes = ReadonlyArray<ToolContract.Change>
+
+const shownPart = (value: unknown): string => {
+  if (value === undefined) return "nothing"
+  return truncateText(typeof value === "string" ? value : JSON.stringify(value), 60)
+}
+
+const changeAt = (path: string, was: unknown, now: unknown, breaking = false): Changes =>
+  Equal.equals(was, now) ? [] : [{ path, was: shownPart(was), now: shownPart(now), breaking }]
+
+/** The changes of a part: of each member where both are objects. */
+const partChanges = (path: string, was: unknown, now: unknown, breaking: boolean): Changes => {
+  if (!jsonValues.isObject(was) || !jsonValues.isObject(now)) return changeAt(path, was, now, breaking)
+  const keys = new Set([...Object.keys(was), ...Object.keys(now)])
+  return Array.from(keys).flatMap((key) =>
+    changeAt(jsonValues.appendToken(path, key), jsonValues.own(was, key), jsonValues.own(now, key), breaking)
+  )
+}
+
+const timeOf = ({ timeout }: Tool): Schema.Json =>
+  Duration.isFinite(timeout) ? Duration.toMillis(timeout) : "infinity"
+
+const toolChanges = (path: string, was: Tool | undefined, now: Tool | undefined): Changes => {
+  if (was === undefined || now === undefined) return changeAt(path, was && "a tool", now && "a tool", now === undefined)
+  const hint = (name: "title" | "polls") =>
+    changeAt(`${path}/annotations/${name}`, was.annotations[name], now.annotations[name])
+  return [
+    ...ToolContract.compare(was, now).map((change) => ({ ...change, path: path + change.path })),
+    ...changeAt(`${path}/timeout`, timeOf(was), timeOf(now)),
+    ...hint("title"),
+    ...hint("polls"),
+    ...(was.agent !== undefined && now.agent !== undefined
+      ? diff(was.agent, now.agent, `${path}/agent`)
+      : changeAt(`${path}/agent`, was.agent && "an agent", now.agent && "an agent", true))
+  ]
+}
+
+/** The changes from one definition to another. `path` is the place of both. */
+export const diff = (was: AgentDefinition, now: AgentDefinition, path = ""): Changes => {
+  // Sound: the keys of the object that the type of a definition is made of
+  const keys = Object.keys(head) as ReadonlyArray<keyof typeof head>
+  const heads = keys.flatMap((key) => partChanges(`${path}/${key}`, was[key], now[key], key === "name"))
+  const names = new Set([...was.tools, ...now.tools].map(({ name }) => name))
+  const named = ({ tools }: AgentDefinition, name: string) => tools.find((tool) => tool.name === name)
+  const tools = Array.from(names).flatMap((name) =>
+    toolChanges(jsonValues.appendToken(`${path}/tools`, name), named(was, name), named(now, name))
+  )
+  return [...heads, ...tools]
+}
+
 /** The agent of a tool without the parts that Effects find for each of its runs. */
 const withoutPerRun = ({ perRun = [], ...definition }: AgentDefinition): AgentDefinition => {
   const { instructions, model, tools, ...rest } = definition
@@ -578,10 +727,30 @@ const short = (digest: string): string => digest.replace("sha256:", "").slice(0,
 
 /** Each part by its path: plain where it is short, else the beginning of its digest. */
 const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
-  const { instructions, maxSteps, model, modelOptions, output, perRun, reasoning, tools } = definition
+  const {
+    budget,
+    concurrency,
+    instructions,
+    maxSteps,
+    model,
+    modelOptions,
+    output,
+    perRun,
+    reasoning,
+    repeatedCalls,
+    retry,
+    tools
+  } = definition
+  const { timeouts, toolChoice } = definition
   const parts: Record<string, string> = { "/maxSteps": String(maxSteps) }
-  if (model !== undefined) parts["/model"] = model
+  if (model !== undefined) parts["/model"] = namesOf(model).join(", ")
   if (reasoning !== undefined) parts["/reasoning"] = reasoning
+  if (retry !== undefined) parts["/retry"] = JSON.stringify(retry)
+  if (timeouts !== undefined) parts["/timeouts"] = JSON.stringify(timeouts)
+  if (toolChoice !== undefined) parts["/toolChoice"] = JSON.stringify(toolChoice)
+  if (concurrency !== undefined) parts["/concurrency"] = String(concurrency)
+  if (budget !== undefined) parts["/budget"] = JSON.stringify(budget)
+  if (repeatedCalls !== undefined) parts["/repeatedCalls"] = JSON.stringify(repeatedCalls)
   if (perRun !== undefined) parts["/perRun"] = perRun.join(" ")
   if (instructions !== undefined) parts["/instructions"] = short(yield* Digest.sha256(instructions))
   if (output !== undefined) parts["/output"] = short(yield* Digest.sha256({ ...output }))

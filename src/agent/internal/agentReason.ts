@@ -5,6 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 
 /** The step of a plan that failed, the steps of the plans around it, and the type of its failure. */
@@ -43,7 +44,7 @@ export const PlainReason = Schema.TaggedUnion({
   ToolSetInvalid: { problem: Schema.String },
   StubWithoutRuntime: { tools: Schema.Array(Schema.String) },
   ConversationInvalid: { problem: Schema.String },
-  BudgetFailed: { problem: Schema.String },
+  ContextWindowFailed: { problem: Schema.String, error: Schema.optionalKey(Schema.String) },
   MaxDepth: { limit: Schema.Int },
   OptionsInvalid: { problem: Schema.String },
   DelegateFailed: {
@@ -53,7 +54,7 @@ export const PlainReason = Schema.TaggedUnion({
   }
 })
 
-export const Reason = Schema.Union([PlainReason, runTransition.DefinitionChanged, runTransition.InvalidDecision])
+export const Reason = Schema.Union([PlainReason, runTransition.DefinitionChanged, runRequests.InvalidDecision])
 
 export type Reason = typeof Reason.Type
 
@@ -108,28 +109,28 @@ interface Advice {
   readonly cause: string
   readonly retry: string
   readonly again: string
-  readonly budget: string
+  readonly window: string
   readonly accept: string | undefined
 }
 
 const advice = {
   run: {
     cause: "Read AgentError.causeOf(error.reason)",
-    retry: "pass a modelRetry schedule",
+    retry: "allow more retries (retry)",
     again: "resume the run from the state of this error",
-    budget: "Resume the state of this error with another budget",
+    window: "Resume the state of this error with another contextWindow",
     accept: undefined
   },
   session: {
     cause: "Read the log, which has the cause",
-    retry: "set run.modelRetry in the options of the layer",
+    retry: "set run.retry in the options of the layer",
     again: "send a message or call resume",
-    budget: "Change the budget of the agent, then send a message or call resume",
+    window: "Change the contextWindow of the agent, then send a message or call resume",
     accept: 'set run.onChange to "accept" in the options of the layer'
   }
 } satisfies Record<string, Advice>
 
-const explainPlain = ({ again, budget, cause, retry }: Advice) =>
+const explainPlain = ({ again, cause, retry, window }: Advice) =>
   PlainReason.match({
     ModelFailed: ({ error, model, problem, retryable }) => {
       const found = `expected an answer from ${modelName(model)}, got ${error}${problem === undefined ? "" : `: ${problem}`}`
@@ -150,10 +151,13 @@ const explainPlain = ({ again, budget, cause, retry }: Advice) =>
     StubWithoutRuntime: ({ tools }) =>
       `expected a body or a ToolRuntime for every tool, got none for ${tools.map((name) => JSON.stringify(name)).join(", ")}. Provide RemoteTools.layerRuntime, or bind the definition with ToolResolver.layerToolkit.`,
     ConversationInvalid: ({ problem }) => `the conversation cannot be run: ${problem}`,
-    BudgetFailed: ({ problem }) => `the conversation does not fit its budget: ${problem}. ${budget}.`,
+    ContextWindowFailed: ({ error, problem }) =>
+      error === undefined
+        ? `the conversation does not fit its context window: ${problem}. ${window}.`
+        : `${problem}. ${cause}, then ${again}.`,
     MaxDepth: ({ limit }) =>
-      `expected agents nested at most ${limit} deep, got one more. Raise maxDepth, or remove the circle of agents that call each other.`,
-    OptionsInvalid: ({ problem }) => `the options of the run cannot be stored: ${problem}`,
+      `expected agents nested at most ${limit} deep, got another agent inside. Raise maxDepth, or remove the circle of agents that call each other.`,
+    OptionsInvalid: ({ problem }) => `the options of the run are refused: ${problem}`,
     DelegateFailed: ({ error, problem }) =>
       `expected an answer, got ${problem === undefined ? error : `${error}: ${problem}`}. ${cause}, then ${again}.`
   })
@@ -165,3 +169,22 @@ export const explain = (reason: Reason, door: keyof typeof advice): string => {
   if (reason._tag === "DefinitionChanged") return runTransition.explainChange(reason, advice[door].accept)
   return "message" in reason ? reason.message : explainers[door](reason)
 }
+
+/** The tag of the reason of an error, where it has one: `RateLimitError` of an `AiError`. */
+export const nameOfReason = (error: unknown): string =>
+  nameOf(Predicate.hasProperty(error, "reason") && Predicate.hasProperty(error.reason, "_tag") ? error.reason : error)
+
+/** The tag of an error, or its name. */
+export const nameOf = (error: unknown): string => {
+  if (Predicate.hasProperty(error, "_tag") && Predicate.isString(error._tag)) return error._tag
+  return error instanceof Error ? error.name : "an untagged error"
+}
+
+const reasonOf =
+  (tag: "ToolSetInvalid" | "DefinitionInvalid") =>
+  (error: { readonly message: string }): Reason =>
+    makeReason(tag, { problem: error.message }, error)
+
+export const invalidTools = reasonOf("ToolSetInvalid")
+
+export const invalidDefinition = reasonOf("DefinitionInvalid")

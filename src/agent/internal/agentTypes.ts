@@ -3,18 +3,19 @@
  * documentation.
  */
 
+import type { NonEmptyReadonlyArray } from "effect/Array"
 import type * as Context from "effect/Context"
 import type * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import type { TypeId as ExecutionPlanTypeId } from "effect/ExecutionPlan"
 import type * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
-import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Types from "effect/Types"
-import type * as AiError from "effect/ai/AiError"
+import type { AiError } from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -24,26 +25,26 @@ import type { Conversation } from "../../conversation/internal/history.ts"
 import type { Reduction } from "../../conversation/internal/reduction.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { OnChange } from "../../run/internal/definitionChange.ts"
-import type {
-  ApprovalRequest,
-  Decision,
-  Event,
-  MaxSteps,
-  Outcome,
-  Purpose,
-  State
-} from "../../run/internal/runParts.ts"
+import * as ledger from "../../run/internal/ledger.ts"
+import type { Budget } from "../../run/internal/ledger.ts"
+import * as repetition from "../../run/internal/repetition.ts"
+import * as options from "../../payload/internal/options.ts"
+import * as retryPolicy from "../../run/internal/retryPolicy.ts"
+import type { Event, Incomplete, MaxSteps, Purpose, ResultBase, State } from "../../run/internal/runParts.ts"
 import type { Interruption } from "../../run/internal/runRecorder.ts"
+import type * as runRequests from "../../run/internal/runRequests.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
 import type { WithOwnHandler } from "../../tool/internal/boundTool.ts"
-import type { ReadyToolkit } from "../../tool/internal/readyToolkit.ts"
+import type { ReadyToolkit } from "./readyToolkit.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
+import type { ModelTimeouts } from "./modelTimeouts.ts"
 
 export type { OnChange } from "../../run/internal/definitionChange.ts"
 export type { Interruption } from "../../run/internal/runRecorder.ts"
+export type { ModelTimeouts } from "./modelTimeouts.ts"
 
 /** The next request of a run: its conversation, the tokens beside it, and the model of the agent. */
 export interface Request {
@@ -53,15 +54,21 @@ export interface Request {
 }
 
 /** The treatment of a conversation whose next request would weigh more than some tokens: it brings what it needs along. */
-export interface Budget {
+export interface Policy {
   readonly fit: (request: Request) => Effect.Effect<Reduction | undefined, AgentError.Reason>
 }
 
 /** The message of the user: text, or text and file parts, or nothing, which continues the conversation as it is. */
 export type Input = string | readonly [Content, ...Array<Content>] | undefined
 
-/** Limits of time: of the run, of one model call with its tool calls, and of each tool call. */
-export interface Timeouts {
+/** Limits of the time of the model calls and of the tool calls of an agent. */
+export interface AgentTimeouts extends ModelTimeouts {
+  /** The time of each call of a tool that has none by `ToolSettings.Timeout`; default 10 seconds. */
+  readonly tool?: Duration.Input | undefined
+}
+
+/** Limits of time: of the run, of one model call with its tool calls, of each attempt of a model call, and of each tool call. */
+export interface Timeouts extends ModelTimeouts {
   /**
    * The time of the whole run, which then ends as `Interrupted { reason: "timeout" }`; none by default. The Effects
    * that find model, instructions and toolkit count, too, and are not cut off.
@@ -83,10 +90,10 @@ export interface Timeouts {
 export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: LanguageModel.ToolChoice<string> }
 
 /**
- * One entry of the list of events of a run: the event, its number in the run from 1, and the state right after it.
+ * An event of a run as `onEvent` gets it: the event, its number in the run from 1, and the state right after it.
  * With `more` the next event follows at once: a store can write both together.
  */
-export interface Entry {
+export interface RecordedEvent {
   readonly event: Event
   readonly sequence: number
   readonly state: State
@@ -98,41 +105,67 @@ export interface ResumeOptions {
   /** The next message of the user; none by default. With open calls it waits until they are done. */
   readonly input?: Input
   /**
-   * Answers to pending approvals, see `Run.Decision`; none by default. Approvals that are not answered still wait. A
+   * Decisions about what the run waits for, see `Run.Decision`; none by default. Requests without a decision still wait. A
    * decision that does not fit a request fails with `InvalidDecision`.
    */
-  readonly decisions?: ReadonlyArray<Decision> | undefined
+  readonly decisions?: ReadonlyArray<runRequests.Decision> | undefined
   /** The `RunContext` from here on, open calls included; default: the context of the state. */
   readonly context?: JsonObject | undefined
   /**
-   * The number of model calls for this message, or `"unlimited"`; default: `maxSteps` of the agent. It is rounded down,
-   * and a number below 1 counts as 1, as `NaN` does.
+   * The number of model calls for this message, from 1 on, or `"unlimited"`; default: `maxSteps` of the agent. It is rounded down.
    */
   readonly maxSteps?: MaxSteps | undefined
-  /** Limits of time, see `Agent.Timeouts`; none by default, except the timeout of each tool (10 seconds). */
-  readonly timeouts?: Timeouts | undefined
-  /** The tools that the model may or must call, see `Agent.ToolChoice`; default `auto`. */
-  readonly toolChoice?: ToolChoice | undefined
   /**
-   * A schedule for retryable `AiError`s of the model; none by default. A retry waits at least as long as the provider
-   * asks (`retryAfter`); if the provider asks for more than an hour the run fails.
+   * Takes the messages that the user sends during the run; none by default. It is asked before each model call, after the tool calls
+   * under way: what it returns enters the conversation there, and has no budget of steps of its own. It is not asked after the answer
+   * that ends the run, so messages that come later are still yours: pass the next one as `input` to `Agent.resume`. With
+   * `Queue.clear` it takes all that a queue has. A plan takes none. In a workflow the run is made again after a crash, so there it has to
+   * return the same messages again: read them in an `Activity`.
    */
-  readonly modelRetry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
+  readonly steering?: Effect.Effect<ReadonlyArray<NonNullable<Input>>> | undefined
   /**
-   * The number of times in one step that the model is asked again after an answer its adapter could not read; default
+   * The limits of what this run may use, with the runs of agents and plans inside it; default: the budget of the agent. A resume without a budget, and
+   * without a message, has what is left. See `Budget`.
+   */
+  readonly budget?: Budget | undefined
+  /** Limits of time, see `Agent.Timeouts`; default: the limits of the agent and of its tools. */
+  readonly timeouts?: Timeouts | undefined
+  /** The tools that the model may or must call, see `Agent.ToolChoice`; default: the choice of the agent. */
+  readonly toolChoice?: ToolChoice | undefined
+  /** The number of calls of one answer that run at a time; default: the number of the agent. A tool runtime may allow fewer. */
+  readonly concurrency?: number | "unbounded" | undefined
+  /**
+   * Options of the model, which take the place of the options of the agent with the same names; default: the options of
+   * the agent. The entry of the registry refuses what it does not take.
+   */
+  readonly modelOptions?: JsonObject | undefined
+  /** The amount of reasoning before each answer; default: the amount of the agent. */
+  readonly reasoning?: agentData.ReasoningLevel | undefined
+  /** The retries of a model call that failed, see `Agent.Retry`; default: the retries of the agent. */
+  readonly retry?: retryPolicy.Retry | undefined
+  /**
+   * The numbers of times in a row that the model may make the same calls with the same results, see `Agent.RepeatedCalls`; default:
+   * the numbers of the agent.
+   */
+  readonly repeatedCalls?: repetition.RepeatedCalls | undefined
+  /**
+   * The number of times in one step that the model is asked again after an answer its adapter could not read, from 0 on; default
    * 2.
    */
   readonly modelMistakes?: number | undefined
   /**
-   * The number of answers in a row without text and call after which the model is asked again; default 1. Each is a
-   * step. It is rounded down, and `NaN` counts as 0. One more empty answer ends the run as `Stopped` with the reason
+   * The number of answers in a row without text and call after which the model is asked again, from 0 on; default 1. Each is a
+   * step. It is rounded down. One more empty answer ends the run as `Stopped` with the reason
    * `empty`.
    */
   readonly emptyAnswers?: number | undefined
-  /** The treatment of a request that would become too long; default: the policy of the agent. `"off"` for none. */
-  readonly budget?: Budget | "off" | undefined
   /**
-   * The number of agents that may run inside each other; default 8. One more fails the run with the reason `MaxDepth`.
+   * The treatment of a request that would become too long, see `ContextWindow`; default: the policy of the agent.
+   * `"unlimited"` for none.
+   */
+  readonly contextWindow?: Policy | "unlimited" | undefined
+  /**
+   * The number of agents that may run inside each other, from 0 on; default 8. One more fails the run with the reason `MaxDepth`.
    */
   readonly maxDepth?: number | undefined
   /**
@@ -144,8 +177,8 @@ export interface ResumeOptions {
    * - `"die"`: the run ends with the defect after the other calls settled.
    */
   readonly defects?: "result" | "describe" | "die" | undefined
-  /** The hook that keeps the run, see `Agent.Entry`; none by default. */
-  readonly onEvent?: ((entry: Entry) => Effect.Effect<void>) | undefined
+  /** The hook that keeps the run, see `Agent.RecordedEvent`; none by default. */
+  readonly onEvent?: ((entry: RecordedEvent) => Effect.Effect<void>) | undefined
   /**
    * A function that is asked after every event, events of agents used as tools included (`ChildEvent`). An
    * `Interruption` ends the run there; none by default.
@@ -172,6 +205,45 @@ export interface ResumeOptions {
   readonly onChange?: OnChange | undefined
 }
 
+/** Limits of time. */
+export const timeouts: options.Allowed = options.group({
+  total: options.time,
+  step: options.time,
+  tool: options.time,
+  model: options.someTime,
+  firstChunk: options.someTime,
+  chunk: options.someTime
+} satisfies options.Options<Timeouts>)
+
+const { anything } = options
+
+/** The options of runs, with the values that can be meant. */
+export const runOptions: options.Options<Options & ResumeOptions> = {
+  input: anything,
+  decisions: anything,
+  conversation: anything,
+  instructions: anything,
+  context: anything,
+  maxSteps: options.or("unlimited", options.from(1)),
+  steering: anything,
+  budget: ledger.allowed,
+  timeouts,
+  toolChoice: anything,
+  concurrency: options.or("unbounded", options.wholeFrom(1)),
+  modelOptions: anything,
+  reasoning: anything,
+  retry: retryPolicy.allowed,
+  repeatedCalls: repetition.allowed,
+  modelMistakes: options.wholeFrom(0),
+  emptyAnswers: options.from(0),
+  contextWindow: anything,
+  maxDepth: options.from(0),
+  defects: anything,
+  onEvent: anything,
+  interruptWhen: anything,
+  onChange: anything
+}
+
 /** Options of a fresh run. */
 export interface Options extends Omit<ResumeOptions, "input" | "onChange"> {
   /**
@@ -188,27 +260,21 @@ export interface Options extends Omit<ResumeOptions, "input" | "onChange"> {
   readonly context?: JsonObject | undefined
 }
 
-interface Base {
-  readonly text: string
-  readonly conversation: Conversation
-  readonly usage: TokenUsage
-  readonly steps: number
-  readonly state: State
-}
-
-/** An outcome with its tag under `outcome`. */
-type ResultOf<O> = O extends { readonly _tag: infer Tag } ? Base & { readonly outcome: Tag } & Omit<O, "_tag"> : never
-
 /** The result of a run, distinguished by `outcome`. Only `Completed` has `output`. */
-export type Result<A> =
-  | (Base & { readonly outcome: "Completed"; readonly output: A })
-  | ResultOf<Exclude<Outcome, { readonly _tag: "Completed" }>>
+export type Result<A> = (ResultBase & { readonly outcome: "Completed"; readonly output: A }) | Incomplete
 
 /** An event of a run of an agent with output `A`. */
 export type AgentEvent<A> = Data.TaggedEnum<{
   RunStarted: { readonly runId: string; readonly agent: string; readonly resumed: boolean; readonly state: State }
   StepStarted: { readonly step: number; readonly purpose: Purpose; readonly state: State }
-  StepRetried: { readonly step: number; readonly attempt: number }
+  StepRetried: {
+    readonly step: number
+    readonly attempt: number
+    readonly error: string
+    readonly pause: Duration.Duration
+    readonly model?: string
+    readonly state: State
+  }
   TextDelta: DeltaOf
   ReasoningDelta: DeltaOf
   CallDelta: CallOf & DeltaOf
@@ -221,14 +287,20 @@ export type AgentEvent<A> = Data.TaggedEnum<{
   }
   ToolStarted: CallOf & { readonly arguments: Schema.Json; readonly state: State }
   ToolProgress: CallOf & { readonly result: Success }
-  ToolFinished: CallOf & { readonly result: ToolResult; readonly duration: Duration.Duration; readonly state: State }
-  ApprovalRequested: { readonly request: ApprovalRequest; readonly state: State }
+  ToolFinished: CallOf & {
+    readonly result: ToolResult
+    readonly duration: Duration.Duration
+    readonly asked?: true
+    readonly state: State
+  }
+  ApprovalRequested: { readonly request: runRequests.Request; readonly state: State }
   Child: CallOf & { readonly event: AgentEvent<unknown>; readonly state: State }
   StateChanged: { readonly event: Event; readonly state: State }
   RunFinished: { readonly result: Result<A> }
 }>
 
 interface DeltaOf {
+  readonly messageId: string
   readonly index: number
   readonly delta: string
 }
@@ -352,6 +424,42 @@ export interface AgentTool<out Name extends string, out R, out RDefinition = nev
 export type Text = string | Effect.Effect<string, unknown, unknown>
 
 /**
+ * An `ExecutionPlan` of Effect, each of whose steps provides a model; `R` is what building them requires.
+ */
+export interface ModelPlan<out R = unknown> {
+  readonly "~effect/ExecutionPlan": ExecutionPlanTypeId
+  readonly steps: NonEmptyReadonlyArray<{
+    readonly provide:
+      | Context.Context<LanguageModel.LanguageModel>
+      | Layer.Layer<LanguageModel.LanguageModel, unknown, R>
+    readonly attempts?: number | undefined
+    readonly while?: ((error: AiError) => Effect.Effect<boolean, unknown, R>) | undefined
+    readonly schedule?: unknown
+  }>
+}
+
+/**
+ * The model of an agent.
+ *
+ * **Details**
+ *
+ * - `"provider/model"`, which `ModelRegistry` resolves.
+ * - A list of such names. Where a model has failed, and its retries have, the run continues from its state with the next one, for
+ *   the rest of the turn: no tool runs again, what was written is withdrawn, and the event `StepRetried` names the model. Rate
+ *   limits, quotas, overloads, lost connections and timeouts lead to the next model. Requests that are refused, content policies and
+ *   keys that are refused do not: they fail the run. The next turn, and a run that is resumed, begins with the first model.
+ * - An Effect that finds one of these once per run.
+ * - An `ExecutionPlan`, for a list of models as layers. `attempts` of a step take the place of `retry.times`, and `while` decides
+ *   about errors of these kinds. Pauses are the pauses of `retry`: a plan with a `schedule` is refused. An agent with a plan has no
+ *   definition, because a plan is code.
+ */
+export type ModelSource =
+  | string
+  | readonly [string, ...Array<string>]
+  | Effect.Effect<string | readonly [string, ...Array<string>], unknown, unknown>
+  | ModelPlan
+
+/**
  * The tools of an agent: an `effect/ai` Toolkit, one with its handlers (`Toolkit.WithHandler`, as `McpClient.toolkit`
  * of `effect/ai` returns it), a list of tools, or an Effect that finds one of these once per run.
  *
@@ -370,18 +478,28 @@ type StaticTools = Toolkit.Any | ReadyToolkit | ReadonlyArray<Tool.Any>
 
 /** The options of an agent. Only what is given is set: there are no hidden fallbacks between a named model and the ambient `LanguageModel`. */
 export interface Config<
-  out Model extends Text | undefined,
+  out Model extends ModelSource | undefined,
   out Instructions extends Text,
   out ToolsIn extends Tools,
   out Output extends Schema.Top
 > {
   /**
-   * `"provider/model"`, which `ModelRegistry` resolves, or an Effect that finds the name once per run. Default: the
-   * agent runs on the `LanguageModel` of its context.
+   * `"provider/model"`, which `ModelRegistry` resolves, a list of names, where each model follows a model that has
+   * failed, an Effect that finds one of these once per run, or an `ExecutionPlan`, see `Agent.ModelSource`. Default: the agent
+   * runs on the `LanguageModel` of its context.
    */
   readonly model?: Model
   /** Sampling and limits for the entry of the registry, never URLs, headers or keys; none by default. */
   readonly modelOptions?: JsonObject | undefined
+  /** Limits of time, see `Agent.AgentTimeouts`; none by default, except 10 seconds of each tool call. A run overrides them. */
+  readonly timeouts?: AgentTimeouts | undefined
+  /** The tools that the model may or must call, see `Agent.ToolChoice`; default `"auto"`. A run overrides it. */
+  readonly toolChoice?: ToolChoice | undefined
+  /**
+   * The number of calls of one answer that run at a time; default 1. A run overrides it, and the limit of a tool runtime that
+   * is provided holds in any case.
+   */
+  readonly concurrency?: number | "unbounded" | undefined
   /** The system message of a fresh conversation, or an Effect that finds it once per run; none by default. */
   readonly instructions?: Instructions | undefined
   /** The tools that the model may call, see `Agent.Tools`; none by default. */
@@ -400,11 +518,20 @@ export interface Config<
   readonly outputStrategy?: agentData.OutputStrategy | undefined
   /** The amount of reasoning before the answer; default: the provider's. */
   readonly reasoning?: agentData.ReasoningLevel | undefined
+  /** The limits of what a run may use for each message of the user, see `Budget`; none by default. */
+  readonly budget?: Budget | undefined
+  /** The retries of a model call that failed, see `Agent.Retry`; default: two, with pauses of one and two seconds. */
+  readonly retry?: retryPolicy.Retry | undefined
   /**
-   * The treatment of requests that would become too long, see `Agent.Budget`; none by default. It is no part of the
+   * The numbers of times in a row that the model may make the same calls with the same results, see `Agent.RepeatedCalls`; default: a
+   * note to the model at the third, and the end of the run at the fifth. `"unlimited"` for no limit.
+   */
+  readonly repeatedCalls?: repetition.RepeatedCalls | undefined
+  /**
+   * The treatment of requests that would become too long, see `ContextWindow`; none by default. It is no part of the
    * agent's definition.
    */
-  readonly budget?: Budget | undefined
+  readonly contextWindow?: Policy | undefined
 }
 
 /**
@@ -473,4 +600,8 @@ export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top>
   : never
 
 /** An agent that names a model needs the registry; an agent without the name of a model needs the model itself. */
-type ModelServices<Model> = [Model] extends [undefined] ? LanguageModel.LanguageModel : ModelRegistry
+type ModelServices<Model> = [Model] extends [undefined]
+  ? LanguageModel.LanguageModel
+  : Model extends ModelPlan<infer R>
+    ? R
+    : ModelRegistry

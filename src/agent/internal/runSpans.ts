@@ -106,7 +106,7 @@ const secondsSince = (clock: Clock.Clock, start: bigint): number => seconds(cloc
 /** Describes a run while it begins and ends. */
 export interface RunSpan {
   readonly began: (
-    prepared: { readonly digest: string; readonly model?: string | undefined },
+    agent: { readonly digest: string; readonly modelName?: string | undefined },
     state: runParts.State,
     first: boolean
   ) => void
@@ -119,12 +119,12 @@ export const ofRun = (span: Tracer.Span, agent: string, context: Context.Context
   let model: string | undefined
   let before: history.TokenUsage = {}
   return {
-    began: (prepared, state, first) => {
-      model = prepared.model === undefined ? undefined : askedModel(prepared.model, context)["gen_ai.request.model"]
+    began: ({ digest, modelName }, state, first) => {
+      model = modelName === undefined ? undefined : askedModel(modelName, context)["gen_ai.request.model"]
       if (!first) before = state.usage
       telemetry.annotate(span, {
         "emissary.run.id": state.runId,
-        "emissary.agent.digest": prepared.digest,
+        "emissary.agent.digest": digest,
         "gen_ai.request.model": model
       })
     },
@@ -203,9 +203,10 @@ export interface ModelCalls {
 export const ofModel = (
   context: Context.Context<never>,
   definition: agentData.AgentDefinition,
+  modelName: string | undefined,
   errorOf: ModelCalls["errorOf"]
 ): ModelCalls => {
-  const model = askedModel(definition.model, context)
+  const model = askedModel(modelName, context)
   const asked = model["gen_ai.request.model"]
   return {
     context,

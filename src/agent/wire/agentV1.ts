@@ -54,6 +54,7 @@ const wirePaths: agentData.WirePaths = {
   name: "/identifier",
   maxSteps: "/max_steps",
   modelOptions: "/model_options",
+  toolChoice: "/toolChoice",
   expectedMaxSteps: "a whole number of at least 1, or -1 for no limit",
   outputSchema: "/structured_output",
   parameters: "parameters_schema",
@@ -214,11 +215,29 @@ const schemaLosses = (
   ]
 }
 
-const lossesOf = ({ output, perRun, tools }: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
+const lossesOf = ({
+  budget,
+  concurrency,
+  model,
+  output,
+  perRun,
+  repeatedCalls,
+  retry,
+  timeouts,
+  toolChoice,
+  tools
+}: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
   ...lossIf(output?.strategy === "tool", "/output/strategy", `the output strategy "tool" (written as "native")`),
   ...(output === undefined ? [] : schemaLosses(output.schema, "/output/schema", "root")),
+  ...lossIf(typeof model === "object", "/model", "the models behind the first one"),
+  ...lossIf(retry !== undefined, "/retry", "the retries of model calls"),
+  ...lossIf(timeouts !== undefined, "/timeouts", "the limits of time of model calls"),
+  ...lossIf(toolChoice !== undefined, "/toolChoice", "the choice of tools"),
+  ...lossIf(concurrency !== undefined, "/concurrency", "the number of calls that run at a time"),
+  ...lossIf(budget !== undefined, "/budget", "the budget of runs"),
+  ...lossIf(repeatedCalls !== undefined, "/repeatedCalls", "the limits of calls that repeat"),
   ...lossIf(perRun !== undefined, "/perRun", "that the parts of an agent are found for each run"),
-  ...tools.flatMap(({ agent, annotations, approval, failure, success }, index) => {
+  ...tools.flatMap(({ agent, annotations, approval, client, failure, success }, index) => {
     const path = `/tools/${index}`
     const asTool = "that a tool is an agent (written as a tool with a timeout of 10 seconds)"
     return [
@@ -226,6 +245,7 @@ const lossesOf = ({ output, perRun, tools }: agentData.AgentDefinition): Readonl
       ...lossIf(success !== undefined, `${path}/success`, "the schema of a tool's result"),
       ...lossIf(failure !== undefined, `${path}/failure`, "the schema of a tool's failure"),
       ...lossIf(approval !== "never", `${path}/approval`, "that a tool's calls need approval"),
+      ...lossIf(client !== undefined, `${path}/client`, "that the front end makes a tool's calls"),
       ...lossIf(Object.keys(annotations).length > 0, `${path}/annotations`, "the annotations of a tool")
     ]
   })
@@ -238,7 +258,7 @@ const fromCurrent = Effect.fnUntraced(function* (definition: agentData.AgentDefi
       schema_version: 1,
       riffer_version: "effect-emissary",
       identifier: definition.name ?? null,
-      model: definition.model ?? null,
+      model: definition.model === undefined ? null : agentData.namesOf(definition.model)[0],
       instructions: definition.instructions ?? null,
       model_options: definition.modelOptions,
       max_steps: maxSteps === "unlimited" ? -1 : maxSteps,

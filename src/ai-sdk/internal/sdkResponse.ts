@@ -242,7 +242,7 @@ const selectOutput = (
 
 /** The problem of a value that the types of the AI SDK do not allow. */
 export const brokenContract =
-  "expected the shape of LanguageModelV4, got another one. Update the package of the provider"
+  "expected the shape of LanguageModelV4, got another shape. Update the package of the provider"
 
 /** A delta counts this much beside its text, so that a stream of empty ones ends, too. */
 const deltaSize = 4

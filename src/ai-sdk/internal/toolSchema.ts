@@ -340,7 +340,7 @@ const findNames = (document: JsonObject, rule: NonNullable<Rules["names"]>): Res
     if (fuel.isEmpty(names.tank))
       return Result.fail({ path, problem: "takes more work than the limit of fuel to be renamed" })
     if (given === undefined)
-      return Result.fail({ path, problem: "has a name that the provider refuses, and no other one is free" })
+      return Result.fail({ path, problem: "has a name that the provider refuses, and no other name is free" })
     taken.add(given)
     names.add(name, given)
   }

@@ -23,7 +23,7 @@ import type {
   AssistantPart,
   Conversation,
   Message,
-  Place,
+  MessagePlace,
   SystemMessage,
   ToolCallPart,
   ToolMessage,
@@ -75,10 +75,15 @@ const addLabel = (labels: Labels, from: string, to: string): void => {
 }
 
 /** The law that a result breaks whose call id was made by the repair. */
-const orphanReason = (place: Place, callId: string): Reason => ({ _tag: "OrphanResult", ...place, callId, open: [] })
+const orphanReason = (place: MessagePlace, callId: string): Reason => ({
+  _tag: "OrphanResult",
+  ...place,
+  callId,
+  open: []
+})
 
 /** Removes what breaks a law from the content of an assistant message. */
-const repairParts = (self: history.Facts, parts: ReadonlyArray<AssistantPart>, place: history.Place) => {
+const repairParts = (self: history.Facts, parts: ReadonlyArray<AssistantPart>, place: history.MessagePlace) => {
   const content: Array<AssistantPart> = []
   const repairs: Array<Repair> = []
   const labels: Labels = new Map()
@@ -152,14 +157,14 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
   const late = new Map<Message, ToolMessage>()
   const withdrawn = new Set<Repair>()
   // System messages, also demoted ones, that wait for the results of open calls
-  let waiting: Array<readonly [message: Message, place: Place]> = []
+  let waiting: Array<readonly [message: Message, place: MessagePlace]> = []
 
   /** Leaves out a message. */
-  const drop = (place: Place, reason: Reason): void => {
+  const drop = (place: MessagePlace, reason: Reason): void => {
     repairs.push({ _tag: "MessageDropped", ...place, reason })
   }
 
-  const push = (given: Message, place: history.Place): void => {
+  const push = (given: Message, place: history.MessagePlace): void => {
     const message = history.freeze(given)
     const reason = history.checkMessage(self, message, place.index)
     if (reason === undefined) history.addTo(self, message)
@@ -173,7 +178,7 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
     for (const [message, place] of messages) push(message, place)
   }
 
-  const sealBefore = (place: history.Place): Effect.Effect<void> =>
+  const sealBefore = (place: history.MessagePlace): Effect.Effect<void> =>
     HashMap.isEmpty(self.open)
       ? Effect.void
       : Effect.map(history.sealOf(self), (results) => {
@@ -188,7 +193,7 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
           addWaiting()
         })
 
-  const addSystem = (message: SystemMessage, place: history.Place): void => {
+  const addSystem = (message: SystemMessage, place: history.MessagePlace): void => {
     const demoted = !history.keepsSystem(laterSystem) && place.index > 0
     if (demoted) repairs.push({ _tag: "SystemDemoted", ...place })
     else if (!HashMap.isEmpty(self.open)) repairs.push({ _tag: "SystemMoved", ...place })
@@ -197,7 +202,7 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
     addWaiting()
   }
 
-  const addAssistant = (message: AssistantMessage, place: history.Place): void => {
+  const addAssistant = (message: AssistantMessage, place: history.MessagePlace): void => {
     labels = new Map()
     made = new Set()
     if (history.checkMessage(self, message, place.index) === undefined) {
@@ -213,7 +218,7 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
     push(lawful, place)
   }
 
-  const addResult = (message: ToolMessage, place: history.Place): void => {
+  const addResult = (message: ToolMessage, place: history.MessagePlace): void => {
     if (made.has(message.callId)) return drop(place, orphanReason(place, message.callId))
     const ids = labels.get(message.callId) ?? []
     // Each id is taken off once: there may be thousands of calls and results
@@ -237,7 +242,7 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
     addWaiting()
   }
 
-  const addNow = (message: Message, place: history.Place): void => {
+  const addNow = (message: Message, place: history.MessagePlace): void => {
     if (message.role === "tool") addResult(message, place)
     else if (message.role === "assistant") addAssistant(message, place)
     else if (message.role === "system") addSystem(message, place)
@@ -245,7 +250,7 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
   }
 
   const add = (message: Message, index: number): Effect.Effect<void> => {
-    const place: Place = { index, id: message.id }
+    const place: MessagePlace = { index, id: message.id }
     if (message.role === "user") {
       // An empty message ends no turn
       const reason = history.checkContent(message, place)

@@ -1015,6 +1015,19 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
   metadata: { ...message.metadata, [viewMark]: true }
 })
 
+/** On an answer: the sentences of its run behind the conversation that the model was asked with, in order. */
+const askedMark = "effect-emissary/asked"
+
+/** The answer with the sentences that it answered. Each later prompt has them in front of it. */
+export const markAsked = (message: AssistantMessage, asked: ReadonlyArray<string>): AssistantMessage =>
+  asked.length === 0 ? message : { ...message, metadata: { ...message.metadata, [askedMark]: asked } }
+
+/** The sentences of {@link markAsked}, none for any other answer. */
+export const askedIn = ({ metadata }: AssistantMessage): ReadonlyArray<string> => {
+  const asked = metadata?.[askedMark]
+  return Array.isArray(asked) ? asked.filter((one) => typeof one === "string") : []
+}
+
 // Adding messages
 
 /** Adds a message that `checkMessage` accepted. */
@@ -1350,7 +1363,7 @@ export const openCallsOf = ({ batch, open }: Facts): ReadonlyArray<ToolCallPart>
 // Laws
 
 /** The place of a message in what is read. */
-export interface Place {
+export interface MessagePlace {
   readonly index: number
   readonly id: string
 }
@@ -1360,7 +1373,7 @@ export interface Place {
  * `index` is the position to report, where it is not the one in `self`.
  */
 export const checkMessage = (self: Facts, message: Message, index: number = self.length): Reason | undefined => {
-  const place: Place = { index, id: message.id }
+  const place: MessagePlace = { index, id: message.id }
   const origin = Frozen.origin(message)
   if (origin === "merged") return { _tag: "EqualKeys", ...place }
   switch (message.role) {
@@ -1397,17 +1410,17 @@ const unknownRole = (message: { readonly id?: string; readonly role?: unknown },
   found: typeof message.role === "string" ? JSON.stringify(message.role.slice(0, 40)) : typeof message.role
 })
 
-const checkOpenCalls = (self: Facts, { role }: Message, place: Place): Reason | undefined =>
+const checkOpenCalls = (self: Facts, { role }: Message, place: MessagePlace): Reason | undefined =>
   HashMap.isEmpty(self.open)
     ? undefined
     : { _tag: "OpenCalls", ...place, role, callIds: openCallsOf(self).map((call) => call.id) }
 
-export const checkContent = (message: UserMessage, place: Place): Reason | undefined =>
+export const checkContent = (message: UserMessage, place: MessagePlace): Reason | undefined =>
   message.content.some((part) => part.type === "file" || !isBlank(part.text))
     ? undefined
     : { _tag: "EmptyContent", ...place, role: message.role }
 
-const checkToolResult = (self: Facts, { callId, name, role }: ToolMessage, place: Place): Reason | undefined => {
+const checkToolResult = (self: Facts, { callId, name, role }: ToolMessage, place: MessagePlace): Reason | undefined => {
   if (callId === "") return { _tag: "MissingCallId", ...place, role }
   const call = HashMap.get(self.open, callId)
   if (Option.isSome(call)) return checkName(call.value, name, place)
@@ -1430,10 +1443,15 @@ const someOpenCallIds = ({ open, positions }: Facts): ReadonlyArray<string> => {
   return named
 }
 
-const checkName = (call: ToolCallPart, found: string, place: Place): Reason | undefined =>
+const checkName = (call: ToolCallPart, found: string, place: MessagePlace): Reason | undefined =>
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
-const checkParts = (self: Facts, message: AssistantMessage, place: Place, textsFit: boolean): Reason | undefined => {
+const checkParts = (
+  self: Facts,
+  message: AssistantMessage,
+  place: MessagePlace,
+  textsFit: boolean
+): Reason | undefined => {
   const check = makePartChecker(self, place, textsFit)
   for (const part of message.content) {
     const reason = check(part)
@@ -1443,7 +1461,7 @@ const checkParts = (self: Facts, message: AssistantMessage, place: Place, textsF
 }
 
 /** Checks the parts of an assistant message one after the other. A part that breaks a law changes nothing. */
-export const makePartChecker = (self: Facts, place: Place, textsFit: boolean) => {
+export const makePartChecker = (self: Facts, place: MessagePlace, textsFit: boolean) => {
   // Only the changes by these parts: `self` may hold many calls
   const opened = new Map<string, ToolCallPart>()
   let answered: Set<string> | undefined

@@ -320,9 +320,15 @@ const promptMessage = (message: Exclude<Message, ToolMessage>, writer: Writer): 
     case "user":
       return [Prompt.userMessage({ content: promptContent(message.content, writer), options })]
     case "assistant":
-      return writer.lossless ? [losslessAnswer(message, writer)] : sentAnswer(message, writer)
+      return writer.lossless
+        ? [losslessAnswer(message, writer)]
+        : [...history.askedIn(message).map(asking), ...sentAnswer(message, writer)]
   }
 }
+
+/** A sentence of the run to the model, as a message. */
+export const asking = (sentence: string): Prompt.Message =>
+  Prompt.userMessage({ content: [Prompt.textPart({ text: sentence })] })
 
 const sentAnswer = (message: AssistantMessage, writer: Writer): ReadonlyArray<Prompt.Message> => {
   const parts = history.saidParts(sentParts(message.content, writer), (_, part) => history.isWords(part))
@@ -757,11 +763,11 @@ interface Block {
   /** Absent before the first character. */
   reader: thoughts.Reader | undefined
   /** Absent before the part begins. Thoughts in front of a text have a place of their own. */
-  readonly places: { [K in Kind]?: Place }
+  readonly places: { [K in Kind]?: GrowingPart }
 }
 
 /** A part of the content. Its text may grow. */
-interface Place {
+interface GrowingPart {
   readonly block: Block
   readonly kind: Kind
   readonly index: number
@@ -789,7 +795,7 @@ type About = Pick<ResponseContent, "usage" | "finishReason" | "model" | "respons
 
 class Accumulator implements StreamAccumulator {
   private counted = 0
-  private readonly places: Array<Place> = []
+  private readonly places: Array<GrowingPart> = []
   /** Of streams only. */
   private readonly open: Readonly<Record<Kind, Map<string, Block>>> = {
     text: new Map(),
@@ -856,7 +862,7 @@ class Accumulator implements StreamAccumulator {
     return block
   }
 
-  private placeOf(block: Block, kind: Kind): Place {
+  private placeOf(block: Block, kind: Kind): GrowingPart {
     const known = block.places[kind]
     if (known !== undefined) return known
     this.waiting.delete(block)
@@ -1085,7 +1091,7 @@ const kindOf = (type: string): Kind => {
   return type.startsWith("reasoning") ? "reasoning" : "call"
 }
 
-const partAt = ({ block, kind, text }: Place): AssistantPart => {
+const partAt = ({ block, kind, text }: GrowingPart): AssistantPart => {
   if (block.part !== undefined) return block.part
   const options = partOptions(block.metadata)
   // Thoughts in front of a text have no metadata of their own

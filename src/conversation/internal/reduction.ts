@@ -1,11 +1,10 @@
 /**
- * Conversations within a budget of tokens: their size, the removal of old turns, and summaries in their place.
+ * Conversations within limits of tokens, bytes and files: their size, the removal of old turns, and summaries in their place.
  */
 
 import * as Effect from "effect/Effect"
 import { dual, memoize } from "effect/Function"
 import * as HashMap from "effect/HashMap"
-import * as Num from "effect/Number"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -79,27 +78,30 @@ export const isUnchanged = (self: ReductionReport): boolean =>
  *
  * **Details**
  *
- * `budget` is the limit that they pass, in tokens, bytes or files (`unit`), and `needed` the smallest limit that would
+ * `limit` is the limit that they pass, in tokens, bytes or files (`unit`), and `needed` the smallest limit that would
  * do.
  *
  * @category errors
  * @since 0.1.0
  */
-export class BudgetTooSmall extends Schema.TaggedError<BudgetTooSmall>("effect-emissary/conversation/BudgetTooSmall")(
-  "BudgetTooSmall",
-  { needed: Schema.Number, budget: Schema.Number, unit: Schema.Literals(["tokens", "bytes", "files"]) }
-) {
+export class ConversationTooLarge extends Schema.TaggedError<ConversationTooLarge>(
+  "effect-emissary/conversation/ConversationTooLarge"
+)("ConversationTooLarge", {
+  needed: Schema.Number,
+  limit: Schema.Number,
+  unit: Schema.Literals(["tokens", "bytes", "files"])
+}) {
   override get message(): string {
-    const { budget, needed, unit } = this
-    if (!(budget >= 0)) return `Budget of ${unit}: expected a number from 0, got ${budget}`
-    return `Budget too small: expected at most ${budget} ${unit} in what must stay (the system message, the messages since the newest user message, and the rest of the request), got ${needed}. Raise ${limitNames[unit]}, shorten the instructions or limit the outputs of tools`
+    const { limit, needed, unit } = this
+    if (!(limit >= 0)) return `Limit of ${unit}: expected a number from 0, got ${limit}`
+    return `Conversation too large: expected at most ${limit} ${unit} in what must stay (the system message, the messages since the newest user message, and the rest of the request), got ${needed}. Raise ${limitNames[unit]}, shorten the instructions or limit the outputs of tools`
   }
 }
 
-const limitNames = { tokens: "the budget", bytes: "maxBytes", files: "maxFiles" } as const
+const limitNames = { tokens: "the limit of tokens", bytes: "maxBytes", files: "maxFiles" } as const
 
 /**
- * A conversation within its budget, and what was done to it.
+ * A conversation within its limits, and what was done to it.
  *
  * @category models
  * @since 0.1.0
@@ -172,11 +174,11 @@ export interface SizeOptions {
 }
 
 /**
- * Brings a conversation within a budget of tokens by giving up the least useful first.
+ * Brings a conversation within a limit of tokens by giving up the least useful first.
  *
  * **Details**
  *
- * Nothing is done to a conversation whose {@link estimatedSize} is within the budget.
+ * Nothing is done to a conversation whose {@link estimatedSize} is within the limit.
  * Otherwise, until it is:
  *
  * 1. tool outputs of old turns are shortened, oldest first, to their beginning and
@@ -187,10 +189,10 @@ export interface SizeOptions {
  * The system message in front, every message since the newest user message and open calls
  * always stay, and no result is shortened before the model has answered it. Kept
  * messages keep their ids and their order. When that is too much, the error has the
- * budget that would do.
+ * limit that would do.
  *
  * If a provider reported more tokens than the counter and the `overhead` have, each message has its share of the
- * difference, and takes it along when it is removed. A difference that no removal brings within the budget is
+ * difference, and takes it along when it is removed. A difference that no removal brings within the limit is
  * left out, because its cause is not known; the next report corrects the size. The cost is linear in the conversation; each message
  * is counted once.
  *
@@ -212,7 +214,7 @@ export interface SizeOptions {
  *   chat = yield* Conversation.addAssistant(chat, "Nothing.")
  *   chat = yield* Conversation.addUser(chat, "And today?")
  *
- *   const { conversation, report } = yield* Conversation.truncate(chat, { budget: 1000 })
+ *   const { conversation, report } = yield* Conversation.truncate(chat, { maxTokens: 1000 })
  *   assert.deepStrictEqual(report.shortened.map((one) => one.callId), ["c1"])
  *   assert.deepStrictEqual(report.removed, [])
  *   assert.strictEqual(Conversation.messageCount(conversation), 6)
@@ -226,8 +228,8 @@ export interface SizeOptions {
  * @since 0.1.0
  */
 export const truncate: {
-  (options: TruncateOptions): (self: Conversation) => Effect.Effect<Reduction, BudgetTooSmall>
-  (self: Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall>
+  (options: TruncateOptions): (self: Conversation) => Effect.Effect<Reduction, ConversationTooLarge>
+  (self: Conversation, options: TruncateOptions): Effect.Effect<Reduction, ConversationTooLarge>
 } = dual(2, (self: Conversation, options: TruncateOptions) =>
   Effect.flatMap(TokenCounter.TokenCounter, (counter) =>
     Effect.fromResult(truncateHistory(history.asHistory(self), options, scaleOf(counter)))
@@ -242,7 +244,7 @@ export const truncate: {
  */
 export interface TruncateOptions extends SizeOptions {
   /** The most tokens that the next request may weigh. */
-  readonly budget: number
+  readonly maxTokens: number
   /** The most bytes that its texts and files may have, about as JSON has them; default: any number. */
   readonly maxBytes?: number | undefined
   /** The most files (pictures, documents) that it may have; default: any number. */
@@ -414,7 +416,7 @@ export const compact: {
       metadata: { [history.summaryMark]: old.length }
     })
     const shares = sharesOf(history.asHistory(self), 0, scale)
-    const beside = Num.sumAll(all.map((message, index) => (isKept(message, index) ? (shares[index] ?? 0) : 0)))
+    const beside = sumOf(all.map((message, index) => (isKept(message, index) ? (shares[index] ?? 0) : 0)))
     const inFront = all.slice(0, first).filter(isKept)
     const rest = all.filter(isKept).slice(inFront.length)
     const conversation = history.rebuild([...inFront, summary, ...rest], tokenLimit, beside)
@@ -658,8 +660,8 @@ const requestWeight = (self: History, overhead: number, scale: Scale): Weight =>
 
 type Limits = Omit<Weight, "texts">
 
-const limitsOf = ({ budget, maxBytes, maxFiles }: TruncateOptions): Limits => ({
-  tokens: budget,
+const limitsOf = ({ maxBytes, maxFiles, maxTokens }: TruncateOptions): Limits => ({
+  tokens: maxTokens,
   bytes: maxBytes ?? Number.POSITIVE_INFINITY,
   files: maxFiles ?? Number.POSITIVE_INFINITY
 })
@@ -682,7 +684,7 @@ const truncateHistory = (
   self: History,
   options: TruncateOptions,
   scale: Scale
-): Result.Result<Reduction, BudgetTooSmall> => {
+): Result.Result<Reduction, ConversationTooLarge> => {
   const { overhead = 0 } = options
   const weight = requestWeight(self, overhead, scale)
   const limits = limitsOf(options)
@@ -709,7 +711,7 @@ const reduceTo = (
   limits: Limits,
   scale: Scale,
   shares: ReadonlyArray<number>
-): Result.Result<Reduction, BudgetTooSmall> => {
+): Result.Result<Reduction, ConversationTooLarge> => {
   const all = history.messages(self)
   const first = firstTurnIndex(all)
   const current = recentTurnsIndex(all, 1)
@@ -733,17 +735,20 @@ const reduceTo = (
   })
   const { after, messages, shortened } = shortenOldest(kept, beside, limits)
   const unit = passed(after, limits)
-  if (unit !== undefined) return Result.fail(new BudgetTooSmall({ needed: after[unit], budget: limits[unit], unit }))
+  if (unit !== undefined)
+    return Result.fail(new ConversationTooLarge({ needed: after[unit], limit: limits[unit], unit }))
   const report: ReductionReport = {
     before: after.tokens,
     after: after.tokens,
     removed: removed.map((message) => ({ id: message.id, role: message.role, tokens: scale.weigh(message).tokens })),
     shortened
   }
-  const left = after.tokens - overhead - Num.sumAll(messages.map((message) => scale.weigh(message).tokens))
+  const left = after.tokens - overhead - sumOf(messages.map((message) => scale.weigh(message).tokens))
   const known = Math.min(overhead, tokensBeside(self, 0, scale))
   return Result.succeed({ conversation: history.rebuild(messages, self.tokenLimit, known + left), report })
 }
+
+const sumOf = (numbers: ReadonlyArray<number>): number => numbers.reduce((sum, number) => sum + number, 0)
 
 /** The newest report and an estimate of the messages behind it, or an estimate of all. */
 const requestTokens = (self: History, overhead: number, scale: Scale): number => {
@@ -767,7 +772,7 @@ const sharesOf = (self: History, overhead: number, scale: Scale): ReadonlyArray<
   const first = firstTurnIndex(all)
   const end = all.length - (reportOf(self, scale)?.messages ?? 0)
   const weights = all.map((message, index) => (index < first || index >= end ? 0 : scale.weigh(message).tokens))
-  const whole = Num.sumAll(weights)
+  const whole = sumOf(weights)
   if (whole === 0) return []
   let counted = 0
   let given = 0

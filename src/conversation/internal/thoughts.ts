@@ -21,22 +21,22 @@ const begins = (tag: string, text: string): boolean => text.length <= tag.length
 
 const endsInHalf = (text: string): boolean => (text.charCodeAt(text.length - 1) & 0xfc00) === 0xd800
 
-type Place = "front" | "thoughts" | Piece["type"]
+type Section = "front" | "thoughts" | Piece["type"]
 
 /**
  * Reads one block of an answer that arrives in deltas. The pieces are well-formed, and joined they are the same wherever the block is
  * cut: half a character, and the beginning of a tag, is held until the next delta.
  */
 export class Reader {
-  private place: Place
+  private section: Section
   private isBehindTag = false
   private half = ""
   /** White space in front. */
   private space = ""
   private tag = ""
 
-  constructor(place: Place) {
-    this.place = place
+  constructor(section: Section) {
+    this.section = section
   }
 
   add(delta: string): ReadonlyArray<Piece> {
@@ -49,22 +49,22 @@ export class Reader {
   /** The pieces that were held. What follows continues them. */
   end(): ReadonlyArray<Piece> {
     const pieces = this.read(this.half.toWellFormed())
-    const held = this.place === "front" ? this.space + this.tag : this.tag
-    if (this.place === "front") this.place = "text"
+    const held = this.section === "front" ? this.space + this.tag : this.tag
+    if (this.section === "front") this.section = "text"
     this.half = ""
     this.tag = ""
     return [...pieces, ...this.say(held)]
   }
 
   get type(): Piece["type"] {
-    return this.place === "thoughts" || this.place === "reasoning" ? "reasoning" : "text"
+    return this.section === "thoughts" || this.section === "reasoning" ? "reasoning" : "text"
   }
 
   private read(given: string): ReadonlyArray<Piece> {
-    const text = this.place === "front" ? this.readFront(this.tag + given) : this.tag + given
+    const text = this.section === "front" ? this.readFront(this.tag + given) : this.tag + given
     if (text === undefined) return []
     this.tag = ""
-    if (this.place !== "thoughts") return this.say(text)
+    if (this.section !== "thoughts") return this.say(text)
     const found = text.search(closingTag)
     if (found === -1) {
       const last = text.lastIndexOf("<")
@@ -83,7 +83,7 @@ export class Reader {
     this.space += text.slice(0, text.length - rest.length)
     const start = rest.slice(0, opening.length)
     if (!begins(opening, start)) {
-      this.place = "text"
+      this.section = "text"
       return this.space + rest
     }
     this.tag = rest
@@ -92,8 +92,8 @@ export class Reader {
     return rest.slice(opening.length)
   }
 
-  private enter(place: Place): void {
-    this.place = place
+  private enter(section: Section): void {
+    this.section = section
     this.isBehindTag = true
   }
 

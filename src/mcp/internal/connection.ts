@@ -30,8 +30,8 @@ import { isSecretName } from "../../payload/internal/copyJson.ts"
 import { defined, isArray, isObject } from "../../payload/internal/values.ts"
 import * as remoteProtocol from "../../tool/internal/remoteProtocol.ts"
 
-/** The place of a server: a program that speaks over its standard streams, or a URL. */
-export type Place =
+/** Where a server is reached: a program that speaks over its standard streams, or a URL. */
+export type Endpoint =
   | { readonly command: ChildProcess.Command }
   | {
       readonly url: string | URL
@@ -281,7 +281,7 @@ const isStreamOfEvents = (response: HttpClientResponse.HttpClientResponse) => ha
 const listenToHttp = (
   client: HttpClient.HttpClient,
   wire: MutableWire,
-  { maxBytes, name, place, protocol }: Options & { readonly place: HttpPlace }
+  { maxBytes, name, endpoint, protocol }: Options & { readonly endpoint: HttpEndpoint }
 ): HttpClient.HttpClient => {
   const plain = client.pipe(
     HttpClient.mapRequest((request) =>
@@ -318,7 +318,7 @@ const listenToHttp = (
     )
   }
   const resume = (position: Position): Bytes => {
-    const request = listenRequest(place, wire, { "last-event-id": position.lastEventId ?? "" })
+    const request = listenRequest(endpoint, wire, { "last-event-id": position.lastEventId ?? "" })
     return Stream.unwrap(
       plain.execute(request).pipe(
         Effect.delay(wire.retry),
@@ -410,21 +410,21 @@ const listenTo = (inner: McpClient.Transport, wire: MutableWire): McpClient.Tran
     })
 })
 
-type HttpPlace = Extract<Place, { readonly url: unknown }>
+type HttpEndpoint = Extract<Endpoint, { readonly url: unknown }>
 
-const headersOf = (place: HttpPlace): Record<string, string> =>
+const headersOf = (endpoint: HttpEndpoint): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(place.headers ?? {}).map(([name, value]) => [
+    Object.entries(endpoint.headers ?? {}).map(([name, value]) => [
       name,
       typeof value === "string" ? value : Redacted.value(value)
     ])
   )
 
 /** A request for a stream of events, in version 2025-11-25 and older. */
-const listenRequest = (place: HttpPlace, { session }: MutableWire, headers?: Record<string, string>) =>
-  HttpClientRequest.get(place.url).pipe(
+const listenRequest = (endpoint: HttpEndpoint, { session }: MutableWire, headers?: Record<string, string>) =>
+  HttpClientRequest.get(endpoint.url).pipe(
     HttpClientRequest.setHeaders({
-      ...headersOf(place),
+      ...headersOf(endpoint),
       ...headers,
       ...defined({ "mcp-session-id": session }),
       accept: "text/event-stream",
@@ -433,10 +433,10 @@ const listenRequest = (place: HttpPlace, { session }: MutableWire, headers?: Rec
   )
 
 /** The stream on which a server of version 2025-11-25 and older sends what belongs to no request. */
-const watch = Effect.fnUntraced(function* (http: HttpClient.HttpClient, place: HttpPlace, wire: MutableWire) {
+const watch = Effect.fnUntraced(function* (http: HttpClient.HttpClient, endpoint: HttpEndpoint, wire: MutableWire) {
   const listen = Effect.gen(function* () {
     if (wire.session === undefined) return yield* Effect.fail("no session")
-    const response = yield* http.execute(listenRequest(place, wire))
+    const response = yield* http.execute(listenRequest(endpoint, wire))
     if (response.status !== 200) return yield* Effect.fail("the server has no such stream")
     wire.isStale = true
     wire.isWatched = wire.announces
@@ -479,7 +479,7 @@ export const isTransient = ({ reason }: McpClientError.McpClientError): boolean 
 export interface Options {
   /** The name of the server in the log. */
   readonly name: string
-  readonly place: Place
+  readonly endpoint: Endpoint
   readonly protocol: Protocol
   readonly timeout: Duration.Input
   readonly maxBytes: number
@@ -489,7 +489,7 @@ export interface Options {
 export const connect = Effect.fnUntraced(function* (
   options: Options
 ): Effect.fn.Return<Connection, McpClientError.McpClientError, Scope.Scope> {
-  const { maxBytes, place, protocol, timeout } = options
+  const { maxBytes, endpoint, protocol, timeout } = options
   const maxMessageBytes = ByteSize.bytes(maxBytes)
   const state: MutableWire = {
     isLost: false,
@@ -507,21 +507,21 @@ export const connect = Effect.fnUntraced(function* (
   const services = yield* Effect.context<never>()
   let transport: McpClient.Transport
   let http: HttpClient.HttpClient | undefined
-  if ("command" in place) {
+  if ("command" in endpoint) {
     // Sound: the layer requires the spawner for a server with a command
     const context = services as Context.Context<ChildProcessSpawner.ChildProcessSpawner>
     const spawner = Context.get(context, ChildProcessSpawner.ChildProcessSpawner)
     transport = yield* Effect.provideService(
-      McpClient.stdio({ command: place.command, protocol, maxMessageBytes }),
+      McpClient.stdio({ command: endpoint.command, protocol, maxMessageBytes }),
       ChildProcessSpawner.ChildProcessSpawner,
       listenToProcess(spawner, state, options)
     )
   } else {
     // Sound: the layer requires the HTTP client for a server with a URL
     const context = services as Context.Context<HttpClient.HttpClient>
-    http = listenToHttp(Context.get(context, HttpClient.HttpClient), state, { ...options, place })
+    http = listenToHttp(Context.get(context, HttpClient.HttpClient), state, { ...options, endpoint })
     transport = yield* Effect.provideService(
-      McpClient.http({ url: place.url, headers: headersOf(place), protocol, maxMessageBytes }),
+      McpClient.http({ url: endpoint.url, headers: headersOf(endpoint), protocol, maxMessageBytes }),
       HttpClient.HttpClient,
       http
     )
@@ -531,8 +531,8 @@ export const connect = Effect.fnUntraced(function* (
     McpClient.Transport,
     listenTo(transport, state)
   )
-  if ("command" in place) state.isWatched = state.announces
-  else if (http !== undefined && state.announces) yield* watch(http, place, state)
+  if ("command" in endpoint) state.isWatched = state.announces
+  else if (http !== undefined && state.announces) yield* watch(http, endpoint, state)
   return Object.assign(state, { client, isCallable: transport.isCallable })
 })
 
@@ -542,14 +542,14 @@ const schemes: ReadonlySet<string> = new Set(["basic", "bearer"])
 const keyParameter = /^(?:key|sig|.*signature)$/i
 
 /** The values of headers and of the URL of a server that are secret. */
-const secretsOf = (place: Place): ReadonlyArray<string> => {
-  if ("command" in place) return []
-  const url = Option.getOrUndefined(Option.liftThrowable(() => new URL(place.url))())
+const secretsOf = (endpoint: Endpoint): ReadonlyArray<string> => {
+  if ("command" in endpoint) return []
+  const url = Option.getOrUndefined(Option.liftThrowable(() => new URL(endpoint.url))())
   const parameters = [...(url?.searchParams ?? [])].flatMap(([name, value]) =>
     isSecretName(name) || keyParameter.test(name) ? [value] : []
   )
   return (
-    Object.values(place.headers ?? {})
+    Object.values(endpoint.headers ?? {})
       // A token is secret without its scheme, too
       .flatMap((value) =>
         typeof value === "string" ? [] : [Redacted.value(value), ...Redacted.value(value).split(" ")]
@@ -559,9 +559,9 @@ const secretsOf = (place: Place): ReadonlyArray<string> => {
   )
 }
 
-/** Hides the secrets of a place in the texts and keys of JSON that the server sends: it may repeat them. */
-export const makeConceal = (place: Place): (<Value extends Schema.Json>(json: Value) => Value) => {
-  const secrets = secretsOf(place)
+/** Hides the secrets of an endpoint in the texts and keys of JSON that the server sends: it may repeat them. */
+export const makeConceal = (endpoint: Endpoint): (<Value extends Schema.Json>(json: Value) => Value) => {
+  const secrets = secretsOf(endpoint)
   const hide = (text: string) => secrets.reduce((all, secret) => all.replaceAll(secret, "<redacted>"), text)
   const conceal = (json: Schema.Json): Schema.Json => {
     if (typeof json === "string") return hide(json)

@@ -1,5 +1,5 @@
 /**
- * Places and names as messages show them: they come from outside and may be long.
+ * Places and names as messages show them, which come from outside and may be long, and small helpers of text.
  */
 
 import { sha256 } from "@noble/hashes/sha2.js"

@@ -340,7 +340,7 @@ const isUnique: Test<Schema.Json, Set<string>> = (item, seen, at, run, index) =>
   const before = seen.size
   return (
     seen.add(fingerprint(item)).size > before ||
-    report(run, placeOf(run, at, index), "uniqueItems", "an item of its own", "one that came before")
+    report(run, placeOf(run, at, index), "uniqueItems", "an item that differs from the items before", "an equal item")
   )
 }
 
@@ -440,7 +440,7 @@ const namesReader: Reader = (value, keyword) => {
   if (node === undefined) return undefined
   const test: Test<string, unknown> = (key, _, at, run) =>
     fits(node, key, run) ||
-    report(run, placeOf(run, at, key), "propertyNames", "a name of the form that is asked for", "another one")
+    report(run, placeOf(run, at, key), "propertyNames", "a name of the form that is asked for", "another name")
   return (found, at, run) => !isObject(found) || every(Object.keys(found), found, at, run, test)
 }
 
@@ -1069,7 +1069,7 @@ export const checkedDocument = (
     reason: "UnsupportedPattern",
     path: first.path,
     expected: "a regular expression that runs in linear time",
-    found: `one that cannot run: ${first.problem}`,
+    found: `an expression that cannot run: ${first.problem}`,
     fix: "Rewrite it without look-around and back references"
   })
 }

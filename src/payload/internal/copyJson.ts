@@ -121,7 +121,7 @@ class JsonCopier {
         if (this.nodes > this.limits.maxNodes) this.tooLarge("nodes", this.limits.maxNodes, this.nodes, "")
         if (this.failure !== undefined) return
       } else if (!("value" in descriptor)) this.issue("a plain member", "a getter or setter")
-      else if (descriptor.enumerable !== true) this.issue("an enumerable member", "a hidden one")
+      else if (descriptor.enumerable !== true) this.issue("an enumerable member", "a hidden member")
       else {
         const value: unknown = descriptor.value
         if (isForbiddenKey(key, value)) {
@@ -352,7 +352,7 @@ export const isSecretName = (key: string, names: ReadonlySet<string> = secretNam
 /** A secret that was found. The value is not part of it. */
 export type Secret = Extract<PayloadError.Reason, { readonly _tag: "Secret" }>
 
-interface Place {
+interface Pending {
   readonly value: unknown
   readonly at: Location | undefined
   /** True when the key is on the list of secrets. */
@@ -372,7 +372,7 @@ export const findSecret = (
   } = {}
 ): Secret | undefined => {
   const { data = [], keys = true, names } = options
-  const stack: Array<Place> = [{ value: root, at: undefined, secret: false }]
+  const stack: Array<Pending> = [{ value: root, at: undefined, secret: false }]
   const seen = new Set<object>()
   for (let place = stack.pop(); place !== undefined; place = stack.pop()) {
     const { at, secret, value } = place
@@ -380,7 +380,7 @@ export const findSecret = (
     if (typeof value !== "object" || value === null || seen.has(value)) continue
     seen.add(value)
     if (Redacted.isRedacted(value)) return makeSecret(at, "redacted")
-    const members: Array<Place> = []
+    const members: Array<Pending> = []
     forEachMember(value, (key, member, named) => {
       const isFlag = member === null || typeof member === "boolean"
       const marked = keys && named && !isFlag && isSecretName(key, names)

@@ -86,7 +86,11 @@ export const pay = (amount: number, what: string): Effect.Effect<void, PayloadEr
 
 /** Makes one door of an Effect: all of it shares one counter. A door inside a door is a part of the outer one. */
 export const door = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(current, (fuel) => Effect.provideService(effect, Current, fuel))
+  Effect.withFiber((fiber) =>
+    fiber.getRef(Current) === undefined
+      ? Effect.provideService(effect, Current, make(fiber.getRef(Limits).maxFuel))
+      : effect
+  )
 
 /** A door with limits of its own, which the codecs inside it see, too. */
 export const doorWithin = <A, E, R>(

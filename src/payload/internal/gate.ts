@@ -34,7 +34,8 @@ export const Subject = Context.Reference<string | undefined>("effect-emissary/pa
 })
 
 /** Without the place of the artefact around it. */
-const apart = Effect.provideService(Subject, undefined)
+const apart = <A, E, R>(subject: string | undefined, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  subject === undefined ? effect : Effect.provideService(effect, Subject, undefined)
 
 /** Reads or writes what is inside an artefact, or a part of one: it passes no gate of its own. */
 export const inside: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> = Effect.provideService(
@@ -48,20 +49,24 @@ export const open = <A>(
   what: string,
   read: (json: Schema.Json) => Effect.Effect<A, PayloadError.PayloadError>
 ): Effect.Effect<A, PayloadError.PayloadError> =>
-  Effect.flatMap(Effect.zip(Gate, Subject), ([gate, subject]) =>
-    gate?.guards(what) !== true
-      ? apart(read(json))
-      : Effect.flatMap(apart(gate.open(json, what, subject)), (opened) => inside(read(opened)))
-  )
+  Effect.withFiber((fiber) => {
+    const [gate, subject] = [fiber.getRef(Gate), fiber.getRef(Subject)]
+    return gate?.guards(what) !== true
+      ? apart(subject, read(json))
+      : Effect.flatMap(apart(subject, gate.open(json, what, subject)), (opened) => inside(read(opened)))
+  })
 
 /** Writes an artefact, then seals it. */
 export const seal = <E>(
   what: string,
   write: Effect.Effect<JsonObject, E>
 ): Effect.Effect<JsonObject, E | PayloadError.PayloadError> =>
-  Effect.flatMap(Effect.zip(Gate, Subject), ([gate, subject]) =>
-    gate?.guards(what) !== true ? apart(write) : Effect.flatMap(inside(write), (json) => gate.seal(json, what, subject))
-  )
+  Effect.withFiber((fiber) => {
+    const [gate, subject] = [fiber.getRef(Gate), fiber.getRef(Subject)]
+    return gate?.guards(what) !== true
+      ? apart(subject, write)
+      : Effect.flatMap(inside(write), (json) => gate.seal(json, what, subject))
+  })
 
 /** The content of a sealed artefact, which is not verified here, or else the artefact itself. */
 export const contentOf = (json: Schema.Json): Schema.Json | undefined =>

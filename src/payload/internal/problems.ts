@@ -178,7 +178,7 @@ const joinExpected = (alternatives: ReadonlyArray<Leaf>): string =>
   [...new Set(alternatives.map((leaf) => leaf.expected))].join(" or ")
 
 /** Core's messages begin with "Expected"; ours put the word in front themselves. */
-const trimExpected = (message: string): string => base.truncateText(message.replace(/^Expected /, ""), 300)
+const trimExpected = (message: string): string => base.truncateText(message.replace(/^expected /i, ""), 300)
 
 const isProblem = (value: unknown): value is PayloadError.Problem =>
   typeof value === "object" && value !== null && "expected" in value && "found" in value && "path" in value

@@ -2,7 +2,7 @@
 
 import * as Result from "effect/Result"
 import { defaultLimits } from "./limits.ts"
-import { isArray, isForbiddenKey, isObject, isPlainObject } from "./values.ts"
+import { formatPointer, isArray, isForbiddenKey, isObject, isPlainObject } from "./values.ts"
 
 /** Each value counts this much in {@link weigh}, for the quotes and separators around it. */
 export const nodeWeight = 32
@@ -106,6 +106,23 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
     if (new Set(keys.map((key) => key.toWellFormed())).size < keys.length) return "equal keys"
   }
   return isWhole ? "well-formed" : "mendable"
+}
+
+/** The place of half a character in the texts and keys of a value, of the object for a key; `undefined` for a value without one. */
+export const halfIn = (root: unknown): string | undefined => {
+  if (wellFormedness(root) === "well-formed") return undefined
+  const seen = new Set<object>()
+  const open: Array<{ readonly path: ReadonlyArray<string>; readonly value: unknown }> = [{ path: [], value: root }]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { path, value } = next
+    if (typeof value === "string" && !value.isWellFormed()) return formatPointer(path)
+    if (typeof value !== "object" || value === null || ArrayBuffer.isView(value) || seen.has(value)) continue
+    seen.add(value)
+    const members = Object.entries(value)
+    if (members.some(([key]) => !key.isWellFormed())) return formatPointer(path)
+    for (const [key, member] of members.toReversed()) open.push({ path: [...path, key], value: member })
+  }
+  return undefined
 }
 
 /** The value with U+FFFD for each half of a character in JSON. Bytes, URLs and the like stay as they are. */

@@ -11,27 +11,30 @@ import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as driver from "../../agent/internal/driver.ts"
+import * as agentRun from "../../agent/internal/agentRun.ts"
+import * as agentShown from "../../agent/internal/agentShown.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
+import * as callOptions from "../../payload/internal/options.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as durability from "../../run/internal/durability.ts"
-import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as liveRun from "../../run/internal/liveRun.ts"
+import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
 import * as runParts from "../../run/internal/runParts.ts"
-import * as runRecorder from "../../run/internal/runRecorder.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
+import * as runRecorder from "../../run/internal/runRecorder.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
-import type * as livePlan from "./livePlan.ts"
+import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
-import * as planTransition from "./planTransition.ts"
+import * as planTransition from "../../run/internal/planTransition.ts"
+import * as stepFlow from "../../run/internal/stepFlow.ts"
 
 /** Runs inside a step may outlast the run by this, to stop by themselves and report it. */
 const graceMillis = 1000
@@ -54,10 +57,9 @@ export const open = (
     (live: Performing) =>
       durability.untilDecided(
         spec.parent !== undefined,
-        Effect.suspend(() => drive(live, performStep.makeLearningRules(bound), begin, options, spec)),
-        (result) => (result.outcome === "Paused" ? planRunParts.requestsOf(result) : []),
-        ({ state }, decisions) =>
-          drive(live, performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, spec)
+        Effect.suspend(() => drive(live, bound, begin, options, spec)),
+        (result) => (result.outcome === "Paused" ? result.requests : []),
+        ({ state }, decisions) => drive(live, bound, { _tag: "Resume", state }, { ...options, decisions }, spec)
       ),
     joinDeltas,
     access
@@ -65,31 +67,33 @@ export const open = (
 
 const joinDeltas: liveRun.Join<PlanEvent<unknown>> = (before, next) => {
   if (next._tag !== "Agent" || before._tag !== "Agent" || next.step !== before.step) return undefined
-  const event = Equal.equals(next.path, before.path) ? driver.joinDeltas(before.event, next.event) : undefined
+  const event = Equal.equals(next.path, before.path) ? agentShown.joinDeltas(before.event, next.event) : undefined
   return event && { ...next, event }
 }
 
 /** Runs a plan inside another one. */
-const nest: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =>
-  new liveRun.LiveRun((live: Performing) => drive(live, rules, begin, options, spec), joinDeltas).result
+const nest: performStep.ActiveRun["nest"] = (bound, begin, options, spec) =>
+  new liveRun.LiveRun((live: Performing) => drive(live, bound, begin, options, spec), joinDeltas).result
+
+const optionNames = Object.keys(livePlan.runOptions)
 
 const drive = (
   live: Performing,
-  rules: performStep.LearningRules,
+  bound: livePlan.BoundPlan,
   begin: performStep.RunStart,
   options: livePlan.ResumeOptions,
   spec: performStep.Spec
 ): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   Effect.gen(function* () {
-    const { bound } = rules
+    const problem = callOptions.unknownName(optionNames, options) ?? callOptions.problemOf(livePlan.runOptions, options)
+    if (problem !== undefined) return yield* performStep.optionsInvalid(bound.definition.name, problem)
     if (begin._tag === "Resume") yield* checkContext(bound, begin.state, options)
-    if (begin._tag === "Resume") yield* learnNested(rules, begin.state)
-    const change = begin._tag === "Resume" ? yield* planChange.judge(rules, begin.state, options) : undefined
+    const change = begin._tag === "Resume" ? yield* planChange.judge(bound, begin.state, options) : undefined
     const services = yield* Effect.context<never>()
     const around = callContext.runAround(services)
     const outer = spec.joins === true ? around?.outer : around
     const depth = callContext.depthIn(outer)
-    const maxDepth = around?.maxDepth ?? driver.defaultMaxDepth
+    const maxDepth = around?.maxDepth ?? agentRun.defaultMaxDepth
     const deadline = runLoop.deadlineOf(services, options.timeouts?.total, spec.deadline)
     const context =
       begin._tag === "Resume" ? begin.state.context : (options.context ?? callContext.inheritedContext(services))
@@ -98,8 +102,7 @@ const drive = (
     const state = from instanceof PlanRun.State ? from : undefined
     const run: performStep.ActiveRun = {
       bound,
-      rules,
-      recorder: makeRecorder(rules, from, options, spec.parent, live.log, services),
+      recorder: makeRecorder(bound, from, options, spec.parent, live.log, services),
       options,
       streaming: spec.streaming === true,
       level: { depth: depth + 1, maxDepth },
@@ -110,7 +113,7 @@ const drive = (
       nest
     }
     const machine = {
-      next: (state: PlanRun.State) => planTransition.next(rules, state),
+      next: runTransition.plans.next,
       ends: (action: planTransition.Action) => action._tag === "Finish",
       perform: (action: planTransition.Action) => perform(run, action),
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
@@ -124,7 +127,7 @@ const drive = (
     const result = yield* resultOf(run)
     yield* run.recorder.emit({ _tag: "PlanFinished", path: [], result })
     return result
-  }).pipe(rules.bound.within, runSpans.inWorkflow(rules.bound, begin._tag === "Resume" ? begin.state.usage : {}))
+  }).pipe(bound.within, runSpans.inWorkflow(bound, begin._tag === "Resume" ? begin.state.usage : {}))
 
 /**
  * The steps of a run have one context: what began with the rights of one user does not continue with the rights of
@@ -167,7 +170,7 @@ const openRun = Effect.fnUntraced(function* (
 ) {
   const { options, recorder } = run
   if (state === undefined) return recorder.begin()
-  const decided = planTransition.decide(state, runTransition.listDecisions(options.decisions), yield* DateTime.now)
+  const decided = runTransition.plans.decide(state, options.decisions, yield* DateTime.now)
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return
@@ -191,12 +194,13 @@ const perform = (run: performStep.ActiveRun, action: planTransition.Action): Eff
   }).pipe(Effect.provideService(RunContext.RunContext, run.recorder.state.context))
 
 const finishRun = Effect.fnUntraced(function* ({ recorder }: performStep.ActiveRun, outcome: PlanRun.Outcome) {
-  yield* recorder.record({ _tag: "PlanFinished", at: yield* DateTime.now, outcome })
+  const recorded = outcome._tag === "Completed" ? { _tag: outcome._tag } : outcome
+  yield* recorder.record({ _tag: "PlanFinished", at: yield* DateTime.now, outcome: recorded })
 })
 
 const takeRoute = Effect.fnUntraced(function* (run: performStep.ActiveRun, step: string) {
   const { bound, recorder } = run
-  const definition = planTransition.findStep(bound.definition, step)
+  const definition = stepFlow.findStep(bound.definition.steps, step)
   if (definition === undefined) return yield* Effect.die(new Error(`no step ${JSON.stringify(step)}`))
   if (performStep.usesPredicates(definition)) yield* recorder.record()
   const chosen = yield* Effect.result(performStep.chooseRoute(run, definition))
@@ -212,9 +216,9 @@ const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: 
   const interruption = options.interruptWhen === undefined ? undefined : yield* options.interruptWhen()
   if (interruption !== undefined) return yield* recorder.stop(interruption)
   const [first] = steps
-  const isGroup = planTransition.findStep(bound.definition, first)?.parallel === true
+  const isGroup = stepFlow.findStep(bound.definition.steps, first)?.parallel === true
   if (!isGroup) return yield* performStep.runStep(run, first, true)
-  const concurrency = yield* performStep.checkConcurrency(options.concurrency)
+  const { concurrency = "unbounded" } = options
   yield* recorder.emit({ _tag: "BandStarted", path: [], steps })
   yield* Effect.forEach(steps, (step) => performStep.runStep(run, step, false), { concurrency, discard: true })
   if (recorder.state.turn === undefined) yield* recorder.emit({ _tag: "BandFinished", path: [], steps })
@@ -233,7 +237,7 @@ const interruptRun = Effect.fnUntraced(function* ({ recorder }: performStep.Acti
 
 /** The recorder of a run that begins with an event or resumes a state. */
 const makeRecorder = (
-  rules: planTransition.Rules,
+  bound: livePlan.BoundPlan,
   from: planTransition.EventOf<"PlanStarted"> | PlanRun.State,
   { journal }: livePlan.ResumeOptions,
   parent: performStep.Parent | undefined,
@@ -242,12 +246,12 @@ const makeRecorder = (
 ): performStep.ActiveRun["recorder"] => {
   const begins = !(from instanceof PlanRun.State)
   return new runRecorder.RunRecorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>({
-    state: begins ? planTransition.start(rules, from) : from,
+    state: begins ? runTransition.plans.start(from) : from,
     first: begins ? from : undefined,
-    apply: (state, event) => planTransition.apply(rules, state, event),
+    apply: runTransition.plans.apply,
     // The meaning of an event, and then the event itself with the state after it
     views: (before, event, after) => [
-      ...viewsOfEvent(rules.definition, before, event, after),
+      ...viewsOfEvent(bound.definition, before, event, after),
       { _tag: "StateChanged", event, state: after }
     ],
     log,
@@ -258,14 +262,14 @@ const makeRecorder = (
       ((events, state) =>
         Effect.catchCause(journal(events, state), (cause) =>
           Cause.hasDies(cause) && !Cause.hasFails(cause)
-            ? Effect.fail(journalFailure(rules, cause))
+            ? Effect.fail(journalFailure(bound, cause))
             : Effect.failCause(cause)
         ))
   })
 }
 
 /** The failure of a journal that died. Nothing may follow events that were not written. */
-const journalFailure = ({ definition }: planTransition.Rules, cause: Cause.Cause<PlanError.PlanError>) => {
+const journalFailure = ({ definition }: livePlan.BoundPlan, cause: Cause.Cause<PlanError.PlanError>) => {
   const problem =
     "The journal died of a defect, which is a bug. PlanError.causeOf(error) is the cause, in the process where it happened."
   const error = new PlanError.PlanError({ plan: definition.name, reason: { _tag: "JournalFailed", problem } })
@@ -277,7 +281,7 @@ type Views = ReadonlyArray<PlanEvent<unknown>>
 const noPath: ReadonlyArray<string> = []
 
 const positionOf = (definition: PlanDefinition, step: string): number =>
-  planTransition.positionsOf(definition).get(step) ?? -1
+  stepFlow.positionsOf(definition.steps).get(step) ?? -1
 
 /** The steps that a jump skips. */
 const skippedViews = (definition: PlanDefinition, router: string, to: string): Views =>
@@ -320,7 +324,8 @@ const viewsOfEvent = (
       return [{ ...view, path: noPath }]
     }
     case "StepFinished": {
-      const { record } = event
+      const record = planTransition.finishedRecord(after, event.record.step)
+      if (record === undefined) return []
       const duration = Duration.millis(
         DateTime.toEpochMillis(record.finishedAt) - DateTime.toEpochMillis(record.startedAt)
       )
@@ -402,7 +407,7 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
       case "Concluded":
         return Effect.succeed({ ...base, outcome: "Concluded", answer: outcome.answer })
       case "Paused":
-        return Effect.succeed({ ...base, outcome: "Paused", pauses: outcome.pauses, requests: outcome.requests })
+        return Effect.succeed({ ...base, outcome: "Paused", requests: outcome.requests })
       case "Interrupted":
         return Effect.succeed({ ...base, outcome: "Interrupted", reason: outcome.reason })
       case "Failed":
@@ -410,71 +415,3 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
         return Effect.fail(failedRun(run, outcomeFailure(run, outcome)))
     }
   })
-
-/** Learns the plans inside a state that is resumed. */
-const learnNested = (rules: performStep.LearningRules, state: PlanRun.State): Effect.Effect<void> =>
-  Effect.forEach(
-    state.turn?.members ?? [],
-    (member) => {
-      const child = planTransition.childOf(member.status)
-      if (child?._tag !== "Plan") return Effect.void
-      return Effect.flatMap(planChange.learnStep(rules, member.step), (inner) =>
-        inner === undefined ? Effect.void : learnNested(inner, child.state)
-      )
-    },
-    { discard: true }
-  )
-
-/** The rules of a plan with all plans inside it, to replay a run without its state. */
-export const completeRules = (bound: livePlan.BoundPlan): Effect.Effect<performStep.LearningRules> =>
-  Effect.suspend(() => {
-    const rules = performStep.makeLearningRules(bound)
-    return Effect.as(learnAll(rules, new Set()), rules)
-  })
-
-const learnAll = (rules: performStep.LearningRules, seen: Set<performStep.LearningRules>): Effect.Effect<void> => {
-  if (seen.has(rules)) return Effect.void
-  seen.add(rules)
-  return Effect.forEach(
-    rules.definition.steps,
-    ({ name }) =>
-      Effect.flatMap(planChange.learnStep(rules, name), (inner) =>
-        inner === undefined ? Effect.void : learnAll(inner, seen)
-      ),
-    { discard: true }
-  )
-}
-
-/** The definition that events were recorded under, of the plan itself or of the first one inside that has another one now. */
-const recordedDigest = (rules: performStep.LearningRules, events: Iterable<PlanRun.Event>) => {
-  for (const event of events) {
-    let inside: performStep.LearningRules | undefined = rules
-    let inner: PlanRun.Event = event
-    while (inside !== undefined && inner._tag === "NestedChanged") {
-      inside = inside.nested.get(inner.step)
-      inner = inner.event
-    }
-    if (inside === undefined || inner._tag !== "PlanStarted") continue
-    if (inner.digest !== inside.bound.digest) return { bound: inside.bound, digest: inner.digest }
-  }
-  return undefined
-}
-
-/**
- * The state of a run from its events, under the definition of today. Events that do not fit an edited plan are the steps
- * that ran: it changed too much.
- */
-export const replay = (
-  rules: performStep.LearningRules,
-  events: Iterable<PlanRun.Event>
-): Result.Result<PlanRun.State, PlanRun.EventError | PlanError.PlanError> =>
-  Result.mapError(planTransition.fold(rules, events), (error) => {
-    const recorded = recordedDigest(rules, events)
-    if (recorded === undefined) return error
-    const change = { path: "/steps", was: "the steps that ran", now: error.message, breaking: true }
-    return planChange.planChanged(recorded.bound, recorded.digest, [change])
-  })
-
-/** The same, with the plans inside learned first. */
-export const fold = (bound: livePlan.BoundPlan, events: Iterable<PlanRun.Event>) =>
-  Effect.flatMap(completeRules(bound), (rules) => Effect.fromResult(replay(rules, events)))

@@ -12,13 +12,14 @@ import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
 import type { Decision } from "../../agent/Run.ts"
-import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import type { Wrap } from "../../agent/internal/agentBlueprint.ts"
+import * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type { Wrap } from "../../agent/internal/agentParts.ts"
 import * as Digest from "../../payload/Digest.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type { PayloadError } from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as callOptions from "../../payload/internal/options.ts"
 import { defined, kindOf } from "../../payload/internal/values.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
@@ -73,8 +74,6 @@ export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Ins
   readonly digest: string
   /** @internal */
   readonly live: BoundPlan
-  /** @internal */
-  readonly fold: (events: Iterable<PlanRun.Event>) => Effect.Effect<PlanRun.State, PlanError | PlanRun.EventError>
 }
 
 /**
@@ -89,11 +88,9 @@ export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Ins
 type CustomPredicate<R = unknown> = (input: PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>
 
 /**
- * The parts of a plan besides its steps.
+ * The parts of a plan besides its name and its steps.
  */
 export interface Options {
-  /** The name of the plan, also as an agent; default `"plan"`. */
-  readonly name?: string | undefined
   /** The purpose of the plan; none by default. */
   readonly description?: string | undefined
   /**
@@ -108,11 +105,6 @@ export interface Options {
 }
 
 /**
- * The arguments of `Plan.make`: steps, with options before them or without.
- */
-export type MakeArguments = ReadonlyArray<Step.Step> | readonly [options: Options, ...steps: ReadonlyArray<Step.Step>]
-
-/**
  * The names in `Refs` that are not among `Names`. Names that are only known as `string`
  * are left to the check when the plan is made.
  */
@@ -125,57 +117,52 @@ type UnknownNames<Refs extends string, Names extends string> = Refs extends unkn
   : never
 
 /**
- * The names of steps.
+ * Steps that refer to steps of the same list only.
  */
-type StepNames<Args extends MakeArguments> = Extract<Args[number], Step.Step>["name"]
+export type KnownNames<Steps extends ReadonlyArray<Step.Any>> = {
+  readonly [K in keyof Steps]: Steps[K] extends Step.Step<infer Name, infer Refs, infer _R>
+    ? [UnknownNames<Refs, Steps[number]["name"]>] extends [never]
+      ? unknown
+      : stepSchema.Mistake<`Step "${Name}" refers to "${UnknownNames<Refs, Steps[number]["name"]>}", which is no step of this plan.`>
+    : unknown
+}
 
 /**
- * Steps that refer to steps of the same plan only, after options without unknown fields.
+ * Options of a plan without unknown fields.
  */
-export type KnownNames<Args extends MakeArguments> = {
-  readonly [K in keyof Args]: Args[K] extends Step.Step<infer Name, infer Refs, infer _R>
-    ? [UnknownNames<Refs, StepNames<Args>>] extends [never]
-      ? unknown
-      : stepSchema.Mistake<`Step "${Name}" refers to "${UnknownNames<Refs, StepNames<Args>>}", which is no step of this plan.`>
-    : [Exclude<keyof Args[K], keyof Options>] extends [never]
-      ? unknown
-      : stepSchema.Mistake<`"${Exclude<keyof Args[K], keyof Options> & string}" is no option of Plan.make.`>
+export type KnownOptions<O> = {
+  readonly [K in keyof O]: K extends keyof Options
+    ? Options[K]
+    : stepSchema.Mistake<`"${K & string}" is no option of Plan.make.`>
 }
 
 /**
  * The output of a plan: the type of its `output`, or JSON.
  */
-export type PlanOutput<Args extends MakeArguments> = Args extends readonly [infer First, ...infer _Steps]
-  ? OptionOf<First, "output"> extends infer S
-    ? S extends stepSchema.StepSchema
-      ? S["Type"]
-      : Schema.Json
-    : never
-  : Schema.Json
+export type PlanOutput<O extends Options> =
+  OptionOf<O, "output"> extends infer S ? (S extends stepSchema.StepSchema ? S["Type"] : Schema.Json) : never
 
 /**
  * An option of a plan, for each of the options that are possible: `undefined` where one
  * is not there, or may not be.
  */
-type OptionOf<O, Key extends keyof Options> = O extends Step.Step
-  ? undefined
-  : O extends { readonly [K in Key]?: infer Value }
-    ? Key extends keyof O
-      ? Value | (O extends { readonly [K in Key]: unknown } ? never : undefined)
-      : undefined
+type OptionOf<O, Key extends keyof Options> = O extends { readonly [K in Key]?: infer Value }
+  ? Key extends keyof O
+    ? Value | (O extends { readonly [K in Key]: unknown } ? never : undefined)
     : undefined
+  : undefined
 
 /**
- * The services of the target of a step.
+ * The services of the target of a step, which are not known of {@link Step.Any}.
  */
-type StepServices<S> = S extends Step.Step<infer _Name, infer _Refs, infer R> ? R : never
+type StepServices<S> = S extends Step.Step<infer _Name, infer _Refs, infer R> ? R : unknown
 
 /**
  * The services of the targets and predicates of a plan. It is conditional although the condition always holds, so that
  * declarations of users have the services themselves and not this name.
  */
-export type PlanServices<Args extends MakeArguments> = [Args] extends [unknown]
-  ? StepServices<Extract<Args[number], Step.Step>> | PredicateServices<OptionOf<Args[number], "predicates">>
+export type PlanServices<Steps extends ReadonlyArray<Step.Any>, O extends Options> = [Steps] extends [unknown]
+  ? StepServices<Steps[number]> | PredicateServices<OptionOf<O, "predicates">>
   : never
 
 type PredicateServices<P> = P extends { readonly [name: string]: CustomPredicate }
@@ -259,12 +246,12 @@ export interface BoundStep extends Omit<LiveStep, "target"> {
  * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
+ *   const plan = yield* Plan.make("recall", [
  *     Step.make("recall", {
  *       task: Reference.fromMemory("helper"),
  *       target: ({ task }) => Effect.succeed(task)
  *     })
- *   )
+ *   ])
  *   const bound = yield* Plan.bind(plan, {
  *     memories: { helper: { text: Effect.succeed("Ada likes tea.") } }
  *   })
@@ -384,7 +371,7 @@ const outputMismatch = (
     if (Result.isFailure(given) || isTextSchema(given.success)) return []
     const reason = stepSchema.findConflict(stepSchema.shapeOf(given.success), stepSchema.shapeOf(json))
     if (reason === undefined) return []
-    const found = `one that its answers never fit: ${reason}`
+    const found = `an output that its answers never fit: ${reason}`
     const expected = `an output that the agent ${base.quote(definition.target.name)} can return`
     const fix = "Set that output of the agent, or leave it out to take the agent's"
     const finding = { code: "IncompatibleTypes", slot: "output", expected, found, fix } as const
@@ -409,7 +396,11 @@ export const checkAgentOutput = (
 export type SlotPlace = Pick<PlanInvalid.Problem, "step" | "index"> & { readonly slot: string }
 
 const notExported = ({ slot, ...place }: SlotPlace, { message }: JsonSchema.JsonSchemaError): PlanInvalid.Problem =>
-  planCheck.problemOf(place, { code: "SchemaNotRepresentable", slot, found: `one that has none: ${message}` })
+  planCheck.problemOf(place, {
+    code: "SchemaNotRepresentable",
+    slot,
+    found: `a schema without a JSON Schema: ${message}`
+  })
 
 /** Exports a schema; a schema that has no JSON Schema is a problem of the plan. */
 export const exportSchema = (schema: stepSchema.StepSchema | undefined, place: SlotPlace) =>
@@ -457,7 +448,7 @@ export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts
  * **Details**
  *
  * It is called for one batch at a time and is never interrupted. Its failure ends the run at
- * once: running steps are interrupted, and it is not called again. `Plan.fold` makes the state of these events again.
+ * once: running steps are interrupted, and it is not called again. `PlanRun.fold` makes the state of these events again.
  */
 export type Journal = (
   events: readonly [PlanRun.Event, ...Array<PlanRun.Event>],
@@ -473,10 +464,10 @@ export type Journal = (
  * was interrupted, and stays interrupted.
  */
 export interface RunOptions {
-  /** The number of members of a parallel group that run at a time; default `"unbounded"`. Less than 1 is a defect. */
+  /** The number of members of a parallel group that run at a time, from 1 on; default `"unbounded"`. */
   readonly concurrency?: number | "unbounded" | undefined
   /**
-   * The most turns of the run; default: the limit of the plan. On a resume it is the new limit, also of plans inside
+   * The most turns of the run, a whole number from 0 on; default: the limit of the plan. On a resume it is the new limit, also of plans inside
    * that used up their limit.
    */
   readonly maxIterations?: number | undefined
@@ -499,12 +490,28 @@ export interface RunOptions {
   readonly interruptWhen?: (() => Effect.Effect<agentTypes.Interruption | undefined>) | undefined
 }
 
+/** A number of effects that run at a time. */
+export const concurrency: callOptions.Allowed = callOptions.or("unbounded", callOptions.wholeFrom(1))
+
+const { anything } = callOptions
+
+/** The options of runs, with the values that can be meant. */
+export const runOptions: callOptions.Options<ResumeOptions> = {
+  concurrency,
+  maxIterations: callOptions.wholeFrom(0),
+  timeouts: agentTypes.timeouts,
+  context: anything,
+  journal: anything,
+  interruptWhen: anything,
+  decisions: anything,
+  onChange: anything
+}
+
 /** Options of resuming a run: the options of `RunOptions`, decisions, and the treatment of an edited plan. */
 export interface ResumeOptions extends RunOptions {
   /**
-   * Decisions about calls and steps that wait; none by default. Calls and steps without a decision continue to wait. A
-   * decision is a request or a pause with `approved` added: it has the `callId`, the name of the step with its turn,
-   * for example `pay:1`, and the `digest`.
+   * Decisions about what the run waits for, see `Run.approve` and `Run.deny`; none by default. Requests without a decision
+   * still wait.
    */
   readonly decisions?: ReadonlyArray<Decision> | undefined
   /**

@@ -14,9 +14,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
-import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as driver from "../../agent/internal/driver.ts"
+import * as insideRun from "../../agent/internal/insideRun.ts"
 import * as Json from "../../payload/Json.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
@@ -25,15 +24,20 @@ import * as fuel from "../../payload/internal/fuel.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as children from "../../run/internal/children.ts"
 import * as durability from "../../run/internal/durability.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as retryPolicy from "../../run/internal/retryPolicy.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import type * as runRecorder from "../../run/internal/runRecorder.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
+import * as Question from "../../tool/Question.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as questions from "../../tool/internal/answers.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
-import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -45,31 +49,12 @@ import * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
-import * as planTransition from "./planTransition.ts"
+import * as planTransition from "../../run/internal/planTransition.ts"
+import * as stepFlow from "../../run/internal/stepFlow.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-/**
- * The longest pause of any policy: 2^31 - 1 milliseconds, about 24 days.
- */
-export const maxDelayMillis: number = 2 ** 31 - 1
-
-/**
- * The pause after attempt number `tries` failed, counted from 1, in milliseconds;
- * `undefined` if the step is not tried again.
- */
-export const retryDelayMillis = (policy: PlanDefinition.RetryPolicy, tries: number): number | undefined => {
-  if (tries > policy.times) return undefined
-  const first = policy.delayMillis ?? 0
-  const longest = Math.min(policy.maxDelayMillis ?? maxDelayMillis, maxDelayMillis)
-  // No pause stays none, also where the power is infinite.
-  return first === 0 ? 0 : Math.min(first * (policy.factor ?? 1) ** (tries - 1), longest)
-}
-
-/** The number of effects that may run at a time, default unbounded. A number below 1 is a defect of the caller. */
-export const checkConcurrency = (concurrency: number | "unbounded" = "unbounded") =>
-  concurrency === "unbounded" || concurrency >= 1
-    ? Effect.succeed(concurrency)
-    : Effect.die(new RangeError(`expected a concurrency of at least 1 or "unbounded", got ${concurrency}`))
+export const optionsInvalid = (plan: string, problem: string): PlanError.PlanError =>
+  new PlanError.PlanError({ plan, reason: { _tag: "OptionsInvalid", problem } })
 
 /** The begin of a run: an input, or a state to resume. */
 export type RunStart =
@@ -82,27 +67,9 @@ export interface Failure {
   readonly cause?: unknown
 }
 
-/** Rules that learn which steps are plans when their agents are found. */
-export interface LearningRules extends planTransition.Rules {
-  readonly bound: livePlan.BoundPlan
-  readonly nested: Map<string, LearningRules>
-  /** Plans have one set of rules each, as a plan may be a step of itself. */
-  readonly all: Map<livePlan.BoundPlan, LearningRules>
-}
-
-export const makeLearningRules = (bound: livePlan.BoundPlan, all: LearningRules["all"] = new Map()): LearningRules => {
-  const rules = { bound, definition: bound.definition, nested: new Map(), all }
-  all.set(bound, rules)
-  return rules
-}
-
-/** The rules of the agent of a step if it is a plan; they are known from now on. */
-export const learnAgent = ({ all, nested }: LearningRules, step: string, agent: agentTypes.Agent<unknown, unknown>) => {
-  if (!livePlan.isBound(agent)) return undefined
-  const inner = all.get(agent.live) ?? makeLearningRules(agent.live, all)
-  nested.set(step, inner)
-  return inner
-}
+/** The plan that an agent is, if it is one. */
+export const planIn = (agent: agentTypes.Agent<unknown, unknown>): livePlan.BoundPlan | undefined =>
+  livePlan.isBound(agent) ? agent.live : undefined
 
 /** The run around a plan. */
 export type Parent = runRecorder.Parent<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
@@ -110,7 +77,7 @@ export type Parent = runRecorder.Parent<PlanRun.State, PlanRun.Event, PlanEvent<
 /**
  * The parts of a run of a plan that its caller does not choose.
  *
- * - `streaming`, `parent`, `deadline`: see `driver.Spec`.
+ * - `streaming`, `parent`, `deadline`: see `agentParts.RunSpec`.
  * - `inherited`: the options of the run around for agents inside.
  * - `raise`: the limit of iterations for plans inside that used up theirs.
  * - `joins`: the run of the plan is the run of the agent that the plan is, not a level below it.
@@ -119,14 +86,13 @@ export interface Spec {
   readonly streaming?: boolean | undefined
   readonly parent?: Parent | undefined
   readonly deadline?: number | undefined
-  readonly inherited?: driver.Inherited | undefined
+  readonly inherited?: insideRun.Inherited | undefined
   readonly raise?: number | undefined
   readonly joins?: boolean | undefined
 }
 
 export interface ActiveRun {
   readonly bound: livePlan.BoundPlan
-  readonly rules: LearningRules
   readonly recorder: runRecorder.Recorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
   readonly options: livePlan.ResumeOptions
   readonly streaming: boolean
@@ -135,14 +101,14 @@ export interface ActiveRun {
   /** The deadline of the steps, a moment after the deadline of the run. */
   readonly deadline: number | undefined
   /** For plans and agents that are steps. */
-  readonly inherited: driver.Inherited
+  readonly inherited: insideRun.Inherited
   /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
   readonly raise: number | undefined
   /** The failures of steps, with reason and cause for the error of the run. */
   readonly failures: Map<string, Failure>
   /** Runs a plan that is a step. */
   readonly nest: (
-    rules: LearningRules,
+    bound: livePlan.BoundPlan,
     begin: RunStart,
     options: livePlan.ResumeOptions,
     spec: Spec
@@ -157,6 +123,8 @@ interface StepRun {
   readonly decision: Step.Input["decision"]
   /** The question that was approved. */
   readonly approved: planRunParts.Question | undefined
+  /** The answers to the questions of this turn. */
+  readonly answers: ReadonlyArray<runRequests.Answered>
   /** The input of the step when it paused, for what it does after that. */
   readonly input: planRunParts.ResolvedInput | undefined
   /** Makes an effect interruptible again. */
@@ -168,29 +136,31 @@ const settled = (step: string, attempt: Effect.Effect<Attempt, unknown>): Effect
   Effect.catchCause(attempt, (cause) => attemptOfCause(`step ${quote(step)}`, cause))
 
 const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { approved, decision, live, run } = doing
+  const { answers, approved, decision, live, run } = doing
   const { target } = live
   const { step } = delivery
   switch (target._tag) {
     case "Function": {
       const succeed = (output: Schema.Json) => succeededAttempt(delivery, output)
-      const called = toolCall.afterCheck(callFunction(target.target, { ...delivery, decision }))
+      const called = toolCall.afterCheck(
+        questions.withAnswers(callFunction(target.target, { ...delivery, decision }), answers)
+      )
       const attempt = settled(step, Effect.map(called, succeed))
       return Effect.flatMap(durability.Durability, (durable) =>
         durable === undefined ? attempt : attemptStored(durable, doing, delivery, attempt)
       )
     }
     case "Tool":
-      return runTool(run, target, delivery, approved)
+      return runTool(run, target, delivery, approved, decision)
     case "Agent":
       return Effect.matchCauseEffect(target.agent, {
         onFailure: (cause) => settled(step, Effect.failCause(cause)),
         onSuccess: (agent) => {
-          const rules = learnAgent(run.rules, step, agent)
+          const plan = planIn(agent)
           const child = planTransition.childAt(run.recorder.state, step)
-          return rules === undefined
-            ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
-            : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
+          return plan === undefined
+            ? runStepAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
+            : runPlan(run, plan, child?._tag === "Plan" ? child.state : undefined, delivery)
         }
       })
   }
@@ -209,7 +179,7 @@ const attemptStored = (
     return attemptJson(ended)
   })
   const notStored = (problem: string) => failedAttempt("NotStored", problem, { again: false })
-  return Effect.match(durable.once(`step/${planTransition.turnOf(run.recorder.state, definition.name)}`, code), {
+  return Effect.match(durable.once(`step/${runParts.turnOf(run.recorder.state, definition.name)}`, code), {
     onFailure: ({ problem }) => notStored(problem),
     onSuccess: (found): Attempt => {
       const stored = Option.getOrUndefined(decodeStored(found))
@@ -224,7 +194,7 @@ const attemptStored = (
 const StoredAttempt = Schema.TaggedUnion({
   Succeeded: { output: Schema.Json },
   Failed: { failure: planRunParts.StepFailure, again: Schema.Boolean },
-  Paused: { reason: Schema.String },
+  Paused: { reason: Schema.String, ask: Schema.optionalKey(runRequests.Ask) },
   Concluded: { answer: Schema.String }
 })
 
@@ -241,7 +211,11 @@ const attemptJson = (attempt: Attempt): Effect.Effect<Schema.Json> => {
     case "Failed":
       return Effect.succeed({ _tag: "Failed", failure: { ...attempt.failure }, again: attempt.again })
     case "Paused":
-      return Effect.succeed({ _tag: "Paused", reason: attempt.reason ?? "" })
+      return Effect.succeed({
+        _tag: "Paused",
+        reason: attempt.reason ?? "",
+        ...defined({ ask: attempt.ask && { ...attempt.ask } })
+      })
     case "Concluded":
       return Effect.succeed({ _tag: "Concluded", answer: attempt.answer })
     case "Stopped":
@@ -263,7 +237,7 @@ const attemptOnce = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Retu
   const { decision, live, run } = doing
   const isOver =
     decision !== undefined &&
-    (runTransition.isExpired(decision, yield* DateTime.now) || (live.target._tag === "Tool" && attemptOf(doing) > 1))
+    (runRequests.isExpired(decision, yield* DateTime.now) || (live.target._tag === "Tool" && attemptOf(doing) > 1))
   const valid = isOver ? { ...doing, decision: undefined, approved: undefined, input: undefined } : doing
   const delivered: Effect.Effect<Delivery, unknown> =
     valid.input === undefined
@@ -347,7 +321,7 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
     const tried = yield* tryOnce(doing)
     if (tried._tag !== "Failed" || !tried.again || retry === undefined) return tried
     const count = attemptOf(doing)
-    const pause = retryDelayMillis(retry, count)
+    const pause = retryPolicy.delayMillis(retry, count)
     if (pause === undefined) return tried
     const attempt = count + 1
     // Before the pause, so that a process that dies in it has counted the attempt
@@ -380,7 +354,7 @@ const stepFinished = Effect.fnUntraced(function* (
     // The clock of another process, or of this one, may have been ahead: a step that finished later is the newer one
     finishedAt: Option.isSome(before) ? DateTime.max(before.value.finishedAt, at) : at
   }
-  return { _tag: "StepFinished", at, record }
+  return { _tag: "StepFinished", at, record: planTransition.recordedOf(state, record) }
 })
 
 /** Saves the answer of an agent before the step counts as done, so that a write that fails is made again. */
@@ -407,7 +381,7 @@ const saveMemory = ({ live: { target }, restore, run }: StepRun, output: Schema.
 }
 
 /** The count of questions of a step in its turn. A question that still waits for its decision counts once. */
-const countAsked = (member: planTransition.Member | undefined, { digest }: planRunParts.Question): number => {
+const countAsked = (member: runParts.Member | undefined, { digest }: planRunParts.Question): number => {
   const { asked = 0, question, status } = member ?? {}
   const undecided = status?._tag === "Running" && status.decision === undefined
   return undecided && question?.digest === digest ? asked : asked + 1
@@ -415,7 +389,7 @@ const countAsked = (member: planTransition.Member | undefined, { digest }: planR
 
 const stepPaused = Effect.fnUntraced(function* (
   { live, run }: StepRun,
-  { delivery, reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
+  { ask, delivery, reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
 ): Effect.fn.Return<planTransition.EventOf<"StepPaused">> {
   const { state } = run.recorder
   const step = live.definition.name
@@ -425,11 +399,13 @@ const stepPaused = Effect.fnUntraced(function* (
       ? request
       : {
           reason,
+          ...defined({ ask }),
           contract: run.bound.digest,
           digest: yield* runParts.requestDigest({
-            place: planTransition.placeOf(state, step),
+            place: runParts.placeOf(state, step),
             contract: run.bound.digest,
-            arguments: { reason, ...input }
+            arguments: { reason, ...input },
+            ...runParts.termsOf(ask)
           })
         }
   const asked = question && countAsked(planTransition.memberOf(state, step), question)
@@ -478,7 +454,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const live = stepOf(run.bound, step)
       if (live === undefined) return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       const { recorder } = run
-      const { input, question, status } = planTransition.memberOf(recorder.state, step) ?? {}
+      const { answers = [], input, question, status } = planTransition.memberOf(recorder.state, step) ?? {}
       const { child, decision } = status?._tag === "Waiting" || status?._tag === "Running" ? status : {}
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
       // An approval counts for one call, also where the process dies in it
@@ -489,6 +465,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
         live,
         decision,
         approved: decision && question,
+        answers,
         // Without a decision it reads its references again, unless a run inside it has begun with them
         input: decision === undefined && child === undefined ? undefined : input,
         restore
@@ -504,7 +481,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
   ).pipe(toolCall.withQuietSpan(`step ${step}`, { "emissary.step.name": step }))
 
 export const stepOf = (bound: livePlan.BoundPlan, name: string): livePlan.BoundStep | undefined =>
-  bound.steps[planTransition.positionsOf(bound.definition).get(name) ?? -1]
+  bound.steps[stepFlow.positionsOf(bound.definition.steps).get(name) ?? -1]
 
 /** The values of one reference. `words` is the payload in words, where that is not its one rendering. */
 interface ReadValue extends Pick<Step.Input, "task" | "payload" | "context" | "content"> {
@@ -560,8 +537,8 @@ const resolveReference = (
     case "FromParallel":
       return Effect.map(recordOf(reference.step), readRecord)
     case "FromParallelAll": {
-      const first = planTransition.positionsOf(bound.definition).get(reference.step) ?? -1
-      const members = planTransition.stepsAt(bound.definition, first).map(({ name }) => recordOf(name))
+      const first = stepFlow.positionsOf(bound.definition.steps).get(reference.step) ?? -1
+      const members = stepFlow.stepsAt(bound.definition.steps, first).map(({ name }) => recordOf(name))
       return Effect.map(Effect.all(members), readGroup)
     }
     case "FromMemory":
@@ -619,7 +596,7 @@ export const resolveInput = (plan: string, input: planRunParts.Input) => {
 
 /** The input schema of the first step that has one and reads the input. */
 const inputSchemaOf = ({ definition, steps }: livePlan.BoundPlan): stepSchema.StepCodec | undefined => {
-  const firsts = planTransition.groupEnd(definition.steps, 0)
+  const firsts = stepFlow.groupEnd(definition.steps, 0)
   return steps.find(({ definition: { task }, input }, index) => {
     const readsInput = task._tag === "FromStart" || (index < firsts && task._tag === "FromPrev")
     return input !== undefined && readsInput
@@ -662,8 +639,9 @@ const runTool = Effect.fnUntraced(function* (
   { bound, deadline, options, recorder }: ActiveRun,
   target: livePlan.BoundToolTarget,
   delivery: Delivery,
-  approved: StepRun["approved"]
-): Effect.fn.Return<Attempt> {
+  approved: StepRun["approved"],
+  decision: StepRun["decision"]
+): Effect.fn.Return<Attempt, PlanError.PlanError> {
   const { step } = delivery
   const state = recorder.state
   const args =
@@ -672,7 +650,7 @@ const runTool = Effect.fnUntraced(function* (
     const expected = `an object, the arguments of the tool ${quote(target.name)}, as the payload that the task refers to`
     return failedAttempt("InputInvalid", `expected ${expected}`)
   }
-  const [, id] = planTransition.placeOf(state, step)
+  const [, id] = runParts.placeOf(state, step)
   const request = { id, name: target.name, arguments: args }
   const prepared = yield* boundTool.prepareNormal(bound.tools, request, {
     runId: state.runId,
@@ -683,14 +661,17 @@ const runTool = Effect.fnUntraced(function* (
   if (Result.isFailure(prepared)) return toolFailureAttempt(prepared.failure)
   const call = prepared.success
   const tool = bound.tools.tools.get(target.name)
+  const ask = runRequests.askOf(call.contract)
   const asks = Effect.map(
     runParts.requestDigest({
-      place: planTransition.placeOf(state, step),
+      place: runParts.placeOf(state, step),
       contract: call.contract.digest,
-      arguments: call.arguments
+      arguments: call.arguments,
+      ...runParts.termsOf(ask)
     }),
     (digest): planRunParts.Question => ({
       digest,
+      ...defined({ ask }),
       contract: call.contract.digest,
       request: { name: target.name, arguments: call.arguments }
     })
@@ -698,11 +679,20 @@ const runTool = Effect.fnUntraced(function* (
   if (approved !== undefined) {
     const request = yield* asks
     if (request.digest !== approved.digest) return { _tag: "Paused", request }
+    if (ask !== undefined) return succeededAttempt(delivery, decision?.answer ?? null)
+  } else if (ask !== undefined) {
+    return { _tag: "Paused", request: yield* asks }
   } else if (tool !== undefined) {
     const about = { callId: step, context: state.context, messages: [] }
     const needed = yield* Effect.result(tool.needsApproval(call.arguments, about))
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
     if (needed.success) return { _tag: "Paused", request: yield* asks }
+  }
+  const { budgets } = recorder
+  if (budgets !== undefined) {
+    const refused = ledger.refusesTool(budgets)
+    if (refused !== undefined) return budgetAttempt(step, refused)
+    yield* recorder.record({ _tag: "ToolCalled", at: yield* DateTime.now, step })
   }
   const [result] = yield* toolCall.run([call])
   if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
@@ -758,6 +748,12 @@ const agentInput = ({ content, context, task }: Delivery): agentTypes.Input => {
   return first === undefined ? task : [first, ...rest]
 }
 
+/** The attempt that a budget has ended. */
+const budgetAttempt = (step: string, usage: ledger.Usage): FailedAttempt => {
+  const reason = { _tag: "BudgetExceeded", step, path: [], ...usage } as const
+  return failedAttempt(reason._tag, planFailure.explain(reason), { again: false, reason })
+}
+
 const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Result<unknown>): Attempt => {
   const name = quote(agent)
   const failed = (message: string) => failedAttempt(result.outcome, message)
@@ -769,8 +765,16 @@ const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Resu
     }
     case "AwaitingApproval":
       return { _tag: "Paused" }
+    case "BudgetExceeded": {
+      const { limit, scope, unit, used } = result
+      return budgetAttempt(delivery.step, { limit, scope, unit, used })
+    }
     case "MaxSteps":
       return failed(`The agent ${name} used up its ${result.steps} steps before it answered`)
+    case "LoopDetected":
+      return failed(
+        `The agent ${name} called ${result.tools.map((tool) => quote(tool)).join(", ")} ${result.times} times in a row with the same result`
+      )
     case "InvalidOutput": {
       const problems = PayloadError.render("", result.issues)
       return failed(`The answer of the agent ${name} does not fit its output schema: ${problems}`)
@@ -787,7 +791,7 @@ const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Resu
 }
 
 /** Runs or resumes an agent. Fails when the run cannot be written. */
-const runAgent = (
+const runStepAgent = (
   run: ActiveRun,
   agent: agentTypes.Agent<unknown>,
   child: Run.State | undefined,
@@ -800,22 +804,22 @@ const runAgent = (
     const hasInput = child !== undefined && runTransition.hasInput(child)
     if (input === "" && !hasInput) return Effect.succeed(emptyTask(run, step, agent.name))
     const { context } = recorder.state
-    const options = driver.inherited(inherited, inherited.timeouts?.step)
+    const options = insideRun.inherited(inherited, inherited.timeouts?.step)
     const around: runRecorder.Parent<Run.State, Run.Event, AgentEvent<unknown>, PlanError.PlanError> = children.inside(
       recorder,
       {
         event: (event: Run.Event): PlanRun.Event => ({
           _tag: "AgentChanged",
-          at: runTransition.timeOf(event),
+          at: runParts.timeOf(event),
           step,
-          event
+          event: runParts.placed(event)
         }),
         view: (event: AgentEvent<unknown>): PlanEvent<unknown> => ({ _tag: "Agent", path: [], step, event })
       }
     )
     return children.orBroken(around, (parent) =>
-      agentBlueprint.runInside(agent, { state: child, input, context, options }, { deadline, parent, streaming }).pipe(
-        callContext.at(planTransition.turnOf(recorder.state, step)),
+      insideRun.runInside(agent, { state: child, input, context, options, deadline, parent, streaming }).pipe(
+        callContext.at(runParts.turnOf(recorder.state, step)),
         Effect.map((result) => agentAttempt(delivery, agent.name, result)),
         (attempt) => settled(step, attempt)
       )
@@ -847,6 +851,10 @@ const planErrorAttempt = (
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { reason } = error
   if (reason._tag === "JournalFailed" || outer.recorder.isBroken) return Effect.fail(error)
+  if (reason._tag === "BudgetExceeded") {
+    const failed = budgetAttempt(reason.step, reason)
+    return Effect.succeed(new FailedAttempt({ ...failed, reason: { ...reason, path: [step, ...reason.path] } }))
+  }
   if (reason._tag !== "StepFailed") return Effect.succeed(failedAttempt(reason._tag, error.message, { cause: error }))
   return Effect.succeed(
     new FailedAttempt({
@@ -861,14 +869,14 @@ const planErrorAttempt = (
 /** Runs or resumes a plan. Fails when the run cannot be written. */
 const runPlan = (
   outer: ActiveRun,
-  rules: LearningRules,
+  bound: livePlan.BoundPlan,
   child: PlanRun.State | undefined,
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { deadline, inherited, level, options, recorder, streaming } = outer
   const { step } = delivery
   if (level.depth > level.maxDepth) {
-    const message = `expected at most ${level.maxDepth} plans and agents inside each other, found one more: ${quote(rules.definition.name)}. Look for a plan that runs itself.`
+    const message = `expected at most ${level.maxDepth} plans and agents inside each other, found another plan: ${quote(bound.definition.name)}. Look for a plan that runs itself.`
     return Effect.succeed(failedAttempt("MaxDepth", message, { again: false }))
   }
   const parent: Parent = children.inside(recorder, {
@@ -876,7 +884,7 @@ const runPlan = (
     view: (event: PlanEvent<unknown>) => ("path" in event ? { ...event, path: [step, ...event.path] } : undefined)
   })
   const raise = child === undefined ? undefined : outer.raise
-  const { onChange, timeouts } = driver.inherited(inherited, inherited.timeouts?.step)
+  const { onChange, timeouts } = insideRun.inherited(inherited, inherited.timeouts?.step)
   const { concurrency, interruptWhen } = options
   const ofStep: livePlan.ResumeOptions = {
     concurrency,
@@ -886,14 +894,14 @@ const runPlan = (
     context: recorder.state.context,
     maxIterations: child?.outcome?._tag === "LimitReached" ? raise : undefined
   }
-  const input = Effect.map(coercePayload(rules.bound, delivery.payload), (payload) => inputOf({ ...delivery, payload }))
+  const input = Effect.map(coercePayload(bound, delivery.payload), (payload) => inputOf({ ...delivery, payload }))
   const begin: Effect.Effect<RunStart> =
     child === undefined
       ? Effect.map(input, (input) => ({ _tag: "Start", input }))
       : Effect.succeed({ _tag: "Resume", state: child })
   return begin.pipe(
-    Effect.flatMap((begin) => outer.nest(rules, begin, ofStep, { streaming, parent, deadline, inherited, raise })),
-    callContext.at(planTransition.turnOf(recorder.state, step)),
+    Effect.flatMap((begin) => outer.nest(bound, begin, ofStep, { streaming, parent, deadline, inherited, raise })),
+    callContext.at(runParts.turnOf(recorder.state, step)),
     Effect.flatMap((result) => planAttempt(outer, delivery, result)),
     Effect.catch((error) => planErrorAttempt(outer, step, error))
   )
@@ -966,6 +974,8 @@ type Attempt =
   | {
       readonly _tag: "Paused"
       readonly reason?: string
+      /** The answer that the function asks for: `reason` is its question. */
+      readonly ask?: runRequests.Ask
       readonly request?: planRunParts.Question
       /** The input of the target, where it is kept for a resume. */
       readonly delivery?: Delivery
@@ -988,6 +998,11 @@ const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effe
   if (conclude !== undefined) return Effect.succeed({ _tag: "Concluded", answer: conclude.answer })
   const pause = errors.find((error) => error instanceof Step.Pause)
   if (pause !== undefined) return Effect.succeed({ _tag: "Paused", reason: pause.reason })
+  const asked = errors.find((error) => error instanceof Question.Asked)
+  if (asked !== undefined) {
+    const { question: reason, schema } = asked
+    return Effect.succeed({ _tag: "Paused", reason, ask: { kind: "Question", schema } })
+  }
   const [error] = errors
   if (error instanceof FailedAttempt) return Effect.succeed(error)
   if (errors.length > 0) {
@@ -1046,7 +1061,7 @@ const chooseTarget = Effect.fnUntraced(function* (
         if (predicate === undefined) return Effect.die(new Error(`no predicate ${quote(name)}`))
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
         return durability.code({
-          name: `route/${planTransition.turnOf(recorder.state, step)}/${name}`,
+          name: `route/${runParts.turnOf(recorder.state, step)}/${name}`,
           run: Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause)),
           is: Predicate.isBoolean,
           store: ({ reason }) => reason.failure,

@@ -2,8 +2,8 @@
  * A bound plan as an agent: input from messages, the answer from the result, and progress for a resume.
  */
 
+import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -11,10 +11,13 @@ import * as Semaphore from "effect/Semaphore"
 import type * as AgentError from "../../agent/AgentError.ts"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
-import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
+import * as agentMachine from "../../agent/internal/agentMachine.ts"
+import type * as agentParts from "../../agent/internal/agentParts.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
+import * as agentRecorder from "../../agent/internal/agentRecorder.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as driver from "../../agent/internal/driver.ts"
+import * as agentValue from "../../agent/internal/agentValue.ts"
+import * as insideRun from "../../agent/internal/insideRun.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
@@ -24,7 +27,7 @@ import { appendToken, defined } from "../../payload/internal/values.ts"
 import * as children from "../../run/internal/children.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
-import type { Decision, OutputCheck, Progress } from "../../run/internal/runParts.ts"
+import type { OutputCheck } from "../../run/internal/runParts.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type * as PlanError from "../PlanError.ts"
@@ -36,35 +39,33 @@ import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planNames from "./planNames.ts"
-import * as planTransition from "./planTransition.ts"
+import * as planTransition from "../../run/internal/planTransition.ts"
 import type * as stepSchema from "./stepSchema.ts"
 
 /**
  * A plan that can run, and the agent that it is. `A` and `R` are for the caller to know.
  *
  * A run of the agent has one step for each user message. While the plan runs, the state of the agent's run holds the
- * events of the plan, so that another process can resume it; requests suspend the run, and the runs around it.
+ * state of the plan, so that another process can resume it; requests suspend the run, and the runs around it.
  */
 export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R> => {
   const { definition, digest, output } = bound
-  const prepared: driver.PreparedRun<unknown> = {
+  const resolved: agentParts.Resolved<unknown> = {
     digest,
     maxSteps: Math.max(1, definition.maxIterations),
     structured: "never",
-    instructions: undefined,
-    stepTimeout: false,
+    asksModel: false,
     parts: partsOf(bound),
     isOf: (state) => definitionChange.definitionOf(state) === digest,
     contractOf: () => undefined,
-    changes: (state) => progressChanges(bound, state),
-    start: (run) => ({
-      ask: () => Effect.void,
-      perform: (action) => (action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action))
-    }),
+    changes: ({ plan }) => (plan === undefined ? Effect.succeed([]) : planChange.changesOf(bound, plan)),
+    ask: () => Effect.void,
+    perform: (run, action) =>
+      action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action),
     decode: (text, json) => decodeAnswer(output, json === undefined ? text : json)
   }
-  const machine = { name: definition.name, prepare: () => Effect.succeed(prepared) }
-  const agent = agentBlueprint.makeAgent(machine, { output, within: bound.within })
+  const resolve = () => Effect.succeed(resolved)
+  const agent = agentValue.makeAgent({ name: definition.name, output, within: bound.within, resolve })
   return {
     // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
     ...(agent as agentTypes.Agent<A, R>),
@@ -72,8 +73,7 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     ...livePlan.inspectable("Plan.Bound", bound),
     definition,
     digest,
-    live: bound,
-    fold: (events) => engine.fold(bound, events)
+    live: bound
   }
 }
 
@@ -82,74 +82,57 @@ const partsOf = (bound: livePlan.BoundPlan) => {
   return { ...parts, ...Object.fromEntries(steps.map(({ digest, name }) => [appendToken("/steps", name), digest])) }
 }
 
-/** The changes of the plan since its progress, if it is under way. */
-const progressChanges = (bound: livePlan.BoundPlan, { progress, updatedAt }: Run.State) => {
-  if (progress === undefined) return Effect.succeed([])
-  return Effect.zip(engine.completeRules(bound), replayProgress(bound, progress)).pipe(
-    Effect.flatMap(([rules, state]) =>
-      planChange.changesOf(rules, planChange.afterDenials(rules, state, progress.decisions, updatedAt))
-    ),
-    Effect.catch((reason) =>
-      Effect.succeed(
-        reason._tag === "DefinitionChanged"
-          ? reason.changes
-          : [{ path: "/progress", was: "progress of a plan", now: "a plan that cannot read it", breaking: true }]
-      )
-    )
-  )
-}
-
 /** Answers the newest message of the user with a run of the plan, which begins or continues. */
 const answerMessage = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
-  run: driver.ActiveRun,
+  run: agentParts.ActiveRun,
   { purpose, step }: runTransition.ActionOf<"CallModel">
 ) {
   const { recorder } = run
   yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
   if (recorder.interruption) return
-  const { conversation, progress } = recorder.state
+  const { conversation, plan: state } = recorder.state
   const message = Conversation.messages(conversation).findLast(({ role }) => role === "user")
   if (message?.role !== "user") {
     // The process died before the input was recorded.
     const problem = "expected a user message to answer, found none. Resume the state with an input"
     return yield* recorder.fail(agentReason.makeReason("ConversationInvalid", { problem }))
   }
-  const state = progress && (yield* Effect.mapError(replayProgress(bound, progress), (reason) => recorder.fail(reason)))
   const begin: performStep.RunStart =
     state === undefined
       ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
       : { _tag: "Resume", state }
-  const now = yield* DateTime.now
-  // For a decision that has expired since it was taken, the plan asks again
-  const decisions = (progress?.decisions ?? []).filter((decision) => !runTransition.isExpired(decision, now))
   const write = writerOf(run)
   // The process that completed a step may have died before it wrote the value
   if (state !== undefined) yield* write(state)
-  const ended = yield* Effect.result(engine.open(bound, begin, optionsOf(run, decisions), specOf(run, write)).result)
+  const ended = yield* Effect.result(engine.open(bound, begin, optionsOf(run), specOf(run, write)).result)
   const after = Result.isSuccess(ended) ? ended.success.state : ended.failure.state
   if (after !== undefined) yield* Effect.andThen(recorder.record(), write(after))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
-  // The limit is an outcome of agents, which the progress has
-  if (ended.failure.reason._tag === "MaxIterationsExceeded") return
+  // The limit is an outcome of agents, which the state has
+  const { reason } = ended.failure
+  if (reason._tag === "MaxIterationsExceeded") return
+  if (reason._tag === "BudgetExceeded") {
+    const { limit, scope, unit, used } = reason
+    return yield* recorder.recordNow({ _tag: "BudgetExceeded", limit, scope, unit, used })
+  }
   return yield* recorder.fail(toAgentReason(ended.failure, run.maxDepth))
 })
 
 /** The options of the plan's run: the options of the agent that a plan has, too. */
-const optionsOf = ({ options, recorder }: driver.ActiveRun, decisions: ReadonlyArray<Decision>) => {
+const optionsOf = ({ options, recorder }: agentParts.ActiveRun) => {
   const { maxSteps } = options
-  const { onChange, timeouts } = driver.inherited(options, options.timeouts?.step)
+  const { onChange, timeouts } = insideRun.inherited(options, options.timeouts?.step)
   return {
     onChange,
     timeouts,
     context: recorder.state.context,
-    maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
-    decisions
+    maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps && Math.floor(maxSteps)
   }
 }
 
 /** Writes the values of steps with `writes` that the plan has finished, each once. */
-const writerOf = ({ write }: driver.ActiveRun): ((state: PlanRun.State) => Effect.Effect<void>) => {
+const writerOf = ({ write }: agentParts.ActiveRun): ((state: PlanRun.State) => Effect.Effect<void>) => {
   if (write === undefined) return () => Effect.void
   const oneAtATime = Semaphore.makeUnsafe(1)
   let written = 0
@@ -170,7 +153,7 @@ const writerOf = ({ write }: driver.ActiveRun): ((state: PlanRun.State) => Effec
  * steps are shown as events of children, with the names of the steps as ids and names.
  */
 const specOf = (
-  { options, recorder, runDeadline: deadline, streaming }: driver.ActiveRun,
+  { options, recorder, runDeadline: deadline, streaming }: agentParts.ActiveRun,
   write: (state: PlanRun.State) => Effect.Effect<void>
 ): performStep.Spec => {
   const parent: performStep.Parent = children.inside(recorder, {
@@ -187,13 +170,13 @@ const specOf = (
     joins: true,
     streaming,
     deadline,
-    inherited: driver.inherited(options),
+    inherited: insideRun.inherited(options),
     parent: {
       ...parent,
-      record: (events, state) =>
+      record: (recorded) =>
         Effect.andThen(
-          parent.record(events, state),
-          Effect.suspend(() => write(state))
+          parent.record(recorded),
+          Effect.suspend(() => write(Arr.lastNonEmpty(recorded).state))
         )
     }
   }
@@ -202,41 +185,40 @@ const specOf = (
 /** Records the answer of a plan. A plan that waits has saved its requests. */
 const recordResult = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
-  run: driver.ActiveRun,
+  run: agentParts.ActiveRun,
   result: PlanRun.Result<unknown>
 ) {
   const { recorder, streaming } = run
   if (result.outcome === "Paused") return
-  if (result.outcome === "Interrupted") return yield* driver.interrupt(recorder, result.reason)
+  if (result.outcome === "Interrupted") return yield* agentMachine.interrupt(recorder, result.reason)
   const text = result.outcome === "Completed" ? result.text : result.answer
   const output: OutputCheck =
     result.outcome === "Completed"
       ? { _tag: "Valid", value: result.payload }
       : yield* concludedAnswer(bound.output, result.answer)
+  const message = yield* Message.assistant(text)
   // The deltas of an answer add up to its text.
-  if (streaming && text !== "") recorder.show({ _tag: "TextDelta", index: 0, delta: text })
-  yield* recorder.recordNow({ _tag: "ModelAnswered", message: yield* Message.assistant(text), output })
+  if (streaming && text !== "") recorder.show({ _tag: "TextDelta", messageId: message.id, index: 0, delta: text })
+  // A text is the output of an agent without an output, too
+  const isText = output._tag === "Valid" && output.value === text
+  yield* recorder.recordNow({
+    _tag: "ModelAnswered",
+    message,
+    ...(!isText && { output: runTransition.recordedCheck(message, output) })
+  })
 })
 
 /** A conversation may come with calls. No tool of them is known here. */
-const refuseCalls = Effect.fnUntraced(function* (run: driver.ActiveRun, action: runTransition.ActionOf<"RunTools">) {
+const refuseCalls = Effect.fnUntraced(function* (
+  run: agentParts.ActiveRun,
+  action: runTransition.ActionOf<"RunTools">
+) {
   const refused = action.calls.map(({ part }) => {
     const problem = `expected no open call of a tool, found ${JSON.stringify(part.name)}`
     return { callId: part.id, name: part.name, result: ToolResult.failure("unknown_tool", problem) }
   })
-  for (const call of [...action.settled, ...refused]) yield* driver.recordToolFinished(run, call)
+  for (const call of [...action.settled, ...refused]) yield* agentRecorder.recordToolFinished(run, call)
 })
-
-const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason => {
-  const problem = "the progress in the state is not that of this plan's run"
-  return agentReason.makeReason("DelegateFailed", { error: error._tag, problem }, error)
-}
-
-/** The state of a plan's run, from its events. */
-const replayProgress = (bound: livePlan.BoundPlan, { events }: Progress) =>
-  Effect.mapError(engine.fold(bound, events), (error) =>
-    error._tag === "PlanError" ? toAgentReason(error, 0) : unreadableProgress(error)
-  )
 
 const speakers = { user: "User", assistant: "Assistant" } as const
 
@@ -330,6 +312,7 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
   if (reason._tag === "StepFailed" && reason.failure.type === "MaxDepth") {
     return agentReason.makeReason("MaxDepth", { limit: maxDepth }, error)
   }
+  if (reason._tag === "InvalidDecision") return reason
   if (reason._tag === "PlanChanged") {
     const { changes, expected, found } = reason
     return new runTransition.DefinitionChanged({ expected: found, found: expected, changes })

@@ -10,24 +10,27 @@ import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
+import * as agentValue from "../../agent/internal/agentValue.ts"
 import * as Digest from "../../payload/Digest.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { appendToken, defined } from "../../payload/internal/values.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import type * as planRunParts from "../../run/internal/planRunParts.ts"
-import type { Decision } from "../../run/internal/runParts.ts"
-import * as runTransition from "../../run/internal/runTransition.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import type * as ToolContract from "../../tool/ToolContract.ts"
-import type { StepDefinition } from "../PlanDefinition.ts"
+import type { PlanDefinition, StepDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
-import * as planTransition from "./planTransition.ts"
+import * as stepSchema from "./stepSchema.ts"
+import * as planTransition from "../../run/internal/planTransition.ts"
+import * as runParts from "../../run/internal/runParts.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
+import * as stepFlow from "../../run/internal/stepFlow.ts"
 
 type Change = ToolContract.Change
 
-type State = planTransition.State
+type State = runParts.PlanState
 
 const shortHash = (value: object): string => {
   // Sound: a definition is JSON, and its digest was computed when the plan was made
@@ -36,17 +39,26 @@ const shortHash = (value: object): string => {
 }
 
 /** The parts of a step that what ran of it depends on, for people. */
-const keepsOf = ({ afterBranches, routes, routesBy, writes }: StepDefinition): string =>
+const keepsOf = ({ afterBranches, routes, writes }: planRunParts.FlowStep): string =>
   [
     ...(writes === undefined ? [] : [`writes ${writes}`]),
     ...(afterBranches === undefined ? [] : [`rejoins at ${afterBranches}`]),
-    ...((routes?.length ?? 0) > 0 || routesBy !== undefined ? ["routes"] : [])
+    ...(routes === undefined ? [] : ["routes"])
   ].join(", ")
 
-const known = new WeakMap<livePlan.BoundPlan, planRunParts.Basis>()
+/** The steps that a step can name when it has finished, absent for a step without routes. */
+const routesOf = (definition: PlanDefinition, step: StepDefinition): ReadonlyArray<string> | undefined => {
+  if (step.parallel) return undefined
+  if (step.routesBy !== undefined) return Array.from(stepSchema.routable(definition, step))
+  return step.routes === undefined || step.routes.length === 0 ? undefined : step.routes.map(({ to }) => to)
+}
+
+type Digested = Pick<livePlan.BoundPlan, "definition" | "digest">
+
+const known = new WeakMap<Digested, planRunParts.Basis>()
 
 /** The parts of a plan that a run keeps. */
-export const basisOf = (bound: livePlan.BoundPlan): planRunParts.Basis => {
+export const basisOf = (bound: Digested): planRunParts.Basis => {
   const before = known.get(bound)
   if (before !== undefined) return before
   const { definition, digest } = bound
@@ -57,8 +69,8 @@ export const basisOf = (bound: livePlan.BoundPlan): planRunParts.Basis => {
     steps: definition.steps.map((step) => ({
       name: step.name,
       ...(step.parallel ? { parallel: true } : undefined),
+      ...defined({ writes: step.writes, routes: routesOf(definition, step), afterBranches: step.afterBranches }),
       target: `${step.target.kind} ${step.target.name}`,
-      keeps: keepsOf(step),
       digest: shortHash(step)
     }))
   }
@@ -66,16 +78,16 @@ export const basisOf = (bound: livePlan.BoundPlan): planRunParts.Basis => {
   return basis
 }
 
-/** The rules of the plan that a step is, if its agent is one. */
-export const learnStep = (rules: performStep.LearningRules, step: string) => {
-  const target = performStep.stepOf(rules.bound, step)?.target
+/** The plan that a step is, if its agent is one. */
+const planAt = (bound: livePlan.BoundPlan, step: string) => {
+  const target = performStep.stepOf(bound, step)?.target
   return target?._tag === "Agent"
-    ? Effect.map(rules.bound.within(target.agent), (agent) => performStep.learnAgent(rules, step, agent))
+    ? Effect.map(bound.within(target.agent), performStep.planIn)
     : Effect.succeed(undefined)
 }
 
 /** The digest of the definition that a state was last run with. */
-export const digestOf = ({ basis, digest }: State): string => basis?.digest ?? digest
+export const digestOf = ({ basis }: State): string => basis.digest
 
 const pathOf = (step: string): string => appendToken("/steps", step)
 
@@ -107,12 +119,12 @@ const touchedBy = (state: State): ReadonlySet<string> =>
 const orderChanges = (was: Steps, now: Steps, touched: ReadonlySet<string>): ReadonlyArray<Change> => {
   const last = was.findLastIndex(({ name }) => touched.has(name))
   if (last < 0) return []
-  const end = planTransition.groupEnd(isParallel(was), last)
+  const end = stepFlow.groupEnd(isParallel(was), last)
   for (let index = 0; index < end; index += 1) {
     const [left, right] = [showPlace(was, index), showPlace(now, index)]
     if (left !== right) return [breaking(pathOf(was[index]?.name ?? ""), left, right)]
   }
-  return planTransition.groupEnd(isParallel(now), last) === end
+  return stepFlow.groupEnd(isParallel(now), last) === end
     ? []
     : [breaking(pathOf(now[end]?.name ?? ""), "a step after the parallel group", "one of the parallel group")]
 }
@@ -120,7 +132,7 @@ const orderChanges = (was: Steps, now: Steps, touched: ReadonlySet<string>): Rea
 /** The name of the step that comes after another one and its parallel group. */
 const after = (steps: Steps, name: string | undefined): string | undefined => {
   const at = indexOf(steps, name)
-  return steps[at < 0 ? 0 : planTransition.groupEnd(isParallel(steps), at)]?.name
+  return steps[at < 0 ? 0 : stepFlow.groupEnd(isParallel(steps), at)]?.name
 }
 
 /**
@@ -134,25 +146,12 @@ const nextStep = (was: Steps, now: Steps, state: State): string | undefined => {
 }
 
 /** True for a step that has something of its own that continues: a question, a decision or a run inside it. */
-const isEngaged = ({ question, status }: planTransition.Member): boolean => {
+const isEngaged = ({ question, status }: runParts.Member): boolean => {
   const decision = "decision" in status ? status.decision : undefined
   // A step that is denied fails without its target
   if (decision?.approved === false) return false
-  return question !== undefined || planTransition.childOf(status) !== undefined || decision !== undefined
+  return question !== undefined || runParts.childOf(status) !== undefined || decision !== undefined
 }
-
-/** The state after the denials among decisions: what is denied needs no tool. Others are taken by the run. */
-export const afterDenials = (
-  rules: planTransition.Rules,
-  state: State,
-  decisions: ReadonlyArray<Decision> | undefined,
-  at: DateTime.Utc
-): State =>
-  runTransition.listDecisions(decisions).reduce((before, decision) => {
-    const decided = decision.approved === false ? planTransition.decide(before, [decision], at) : Result.succeed([])
-    const [event] = Result.getOrElse(decided, () => [])
-    return event === undefined ? before : Result.getOrElse(planTransition.apply(rules, before, event), () => before)
-  }, state)
 
 const ownChanges = (was: planRunParts.Basis, now: planRunParts.Basis, state: State): ReadonlyArray<Change> => {
   const touched = touchedBy(state)
@@ -166,16 +165,16 @@ const ownChanges = (was: planRunParts.Basis, now: planRunParts.Basis, state: Sta
     if (name !== undefined && indexOf(now.steps, name) < 0)
       changes.push(breaking(pathOf(name), "a step to come", "nothing"))
   }
-  for (const { digest, keeps, name, target } of was.steps) {
+  for (const before of was.steps) {
+    const { digest, name, target } = before
     const step = now.steps[indexOf(now.steps, name)]
     if (step === undefined) {
       if (!touched.has(name)) changes.push({ path: pathOf(name), was: digest, now: "nothing", breaking: false })
       continue
     }
-    if (touched.has(name) && step.keeps !== keeps) {
-      changes.push(
-        breaking(pathOf(name), keeps === "" ? "no writes and routes" : keeps, step.keeps || "no writes and routes")
-      )
+    const [kept, keeps] = [keepsOf(before), keepsOf(step)]
+    if (touched.has(name) && kept !== keeps) {
+      changes.push(breaking(pathOf(name), kept || "no writes and routes", keeps || "no writes and routes"))
     }
     if (engaged.has(name) && step.target !== target)
       changes.push(breaking(`${pathOf(name)}/target`, target, step.target))
@@ -207,20 +206,18 @@ const outputChanges = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, st
 
 /** The changes of a plan since a state, with the changes of the plans and agents inside that continue. */
 export const changesOf = Effect.fnUntraced(function* (
-  rules: performStep.LearningRules,
+  bound: livePlan.BoundPlan,
   state: State
 ): Effect.fn.Return<ReadonlyArray<Change>> {
-  const { bound } = rules
   const isSame = digestOf(state) === bound.digest
   const changes: Array<Change> = []
   if (!isSame) {
-    if (state.basis === undefined) return [breaking("", digestOf(state), bound.digest)]
     changes.push(...ownChanges(state.basis, basisOf(bound), state), ...(yield* outputChanges(bound, state)))
   }
   for (const { status, step } of state.turn?.members ?? []) {
-    const child = planTransition.childOf(status)
+    const child = runParts.childOf(status)
     if (child === undefined) continue
-    const inner = yield* learnStep(rules, step)
+    const inner = yield* planAt(bound, step)
     const target = performStep.stepOf(bound, step)?.target
     if (child._tag === "Plan") {
       const inside = inner === undefined ? [] : yield* changesOf(inner, child.state)
@@ -229,7 +226,7 @@ export const changesOf = Effect.fnUntraced(function* (
       changes.push(breaking(pathOf(step), "a block of items", "a step without items"))
     } else if (!isSame && target?._tag === "Agent") {
       const agent = yield* bound.within(target.agent)
-      const inside = yield* agentBlueprint.changesSince(agent, child.state)
+      const inside = yield* agentValue.changesSince(agent, child.state)
       changes.push(...definitionChange.inPart(`${pathOf(step)}/agent`, inside))
     }
   }
@@ -249,12 +246,14 @@ export const planChanged = (
 
 /** The record of the definition that a resumed run has from now on, if it is another one; or the error that refuses it. */
 export const judge = Effect.fnUntraced(function* (
-  rules: performStep.LearningRules,
+  bound: livePlan.BoundPlan,
   state: State,
   { decisions, onChange = "compatible" }: Pick<livePlan.ResumeOptions, "decisions" | "onChange">
 ): Effect.fn.Return<planRunParts.PlanChange | undefined, PlanError.PlanError> {
-  const { bound } = rules
-  const changes = yield* changesOf(rules, afterDenials(rules, state, decisions, yield* DateTime.now))
+  const changes = yield* changesOf(
+    bound,
+    runRequests.afterDenials(runTransition.plans, state, decisions, yield* DateTime.now)
+  )
   const isSame = digestOf(state) === bound.digest
   if (isSame && changes.length === 0) return undefined
   if (!definitionChange.isAllowed(changes, onChange)) {
@@ -262,6 +261,6 @@ export const judge = Effect.fnUntraced(function* (
   }
   if (isSame) return undefined
   const basis = basisOf(bound)
-  const cursor = nextStep(state.basis?.steps ?? basis.steps, basis.steps, state)
+  const cursor = nextStep(state.basis.steps, basis.steps, state)
   return { basis, changes, ...defined({ cursor }) }
 })

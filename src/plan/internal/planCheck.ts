@@ -17,7 +17,7 @@ import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as planRules from "./planRules.ts"
-import * as planTransition from "./planTransition.ts"
+import * as stepFlow from "../../run/internal/stepFlow.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 type StepDefinition = PlanDefinition.StepDefinition
@@ -102,7 +102,7 @@ type Outline = ReturnType<typeof makeOutline>
 
 const makeOutline = (definition: PlanDefinition.PlanDefinition) => {
   const { steps } = definition
-  const positions = planTransition.positionsOf(definition)
+  const positions = stepFlow.positionsOf(definition.steps)
   /** For a member of a parallel group the first position of the group; for another step its own. */
   const firsts: Array<number> = []
   for (const [index, { parallel }] of steps.entries()) {
@@ -422,7 +422,7 @@ const previousSteps = ({ steps }: Outline, places: ReadonlyArray<planFlow.FlowPl
   const branched = new Set(places.flatMap(({ branches, position }) => (branches.length > 0 ? [position] : [])))
   const found = new Map<number, Set<number>>()
   for (const { next, position } of places) {
-    const source = planTransition.groupEnd(steps, position) - 1
+    const source = stepFlow.groupEnd(steps, position) - 1
     for (const target of next) {
       const to = places[target]
       if (to === undefined || (to.branches.length === 0 && branched.has(to.position))) continue
@@ -532,7 +532,9 @@ function* checkMemory(
   if (_tag === "FromAgent" ? memory?.output : memory?.text) return
   const shown = planFlow.showReference(reference)
   if (memory !== undefined || agents.has(name)) {
-    yield violation(_tag === "FromAgent" ? "NoStore" : "NoMemory", slot, `${shown}, an agent without one`)
+    yield _tag === "FromAgent"
+      ? violation("NoStore", slot, `${shown}, an agent without a store`)
+      : violation("NoMemory", slot, `${shown}, an agent without a memory`)
   } else if (tools.has(name)) yield violation("NotAnAgent", slot, `${shown}, a tool`)
   else yield violation("UnknownAgent", slot, `${shown}, an unknown agent`, { unknown: { name, known } })
 }
@@ -630,7 +632,7 @@ export const worstPath = (
   const { steps } = definition
   const places = planFlow.placesOf(definition)
   const positions = places?.map(({ position }) => position) ?? Array.from(steps.keys())
-  const turns = positions.map((position) => planTransition.stepsAt(definition, position))
+  const turns = positions.map((position) => stepFlow.stepsAt(definition.steps, position))
   const sizes = turns.map((members) => members.length)
   // NaN is an unknown number of calls: sums and maxima keep it.
   const calls = turns.map((members) =>

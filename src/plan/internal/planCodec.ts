@@ -220,10 +220,14 @@ const resolveSchema = Effect.fnUntraced(function* (
   }
   const exported = yield* Effect.result(JsonSchema.fromSchema(entry, { what: `Schema ${base.quote(name)}` }))
   if (Result.isFailure(exported)) {
-    return refuse("UnusableEntry", `${named} that has a JSON Schema`, `one that has none: ${exported.failure.message}`)
+    return refuse(
+      "UnusableEntry",
+      `${named} that has a JSON Schema`,
+      `a schema without a JSON Schema: ${exported.failure.message}`
+    )
   }
   if (json !== undefined && !equalsJson(json, exported.success)) {
-    const found = "one whose JSON Schema is different"
+    const found = "a schema with another JSON Schema"
     return refuse("DifferentSchema", `${named} with the JSON Schema of the plan`, found)
   }
   return { ref: { name, json: exported.success }, schema: stepSchema.jsonCodec(entry) }
@@ -231,9 +235,11 @@ const resolveSchema = Effect.fnUntraced(function* (
 
 const unusable = (predicate: condition.When, engine: PatternEngine | undefined): string | undefined => {
   const { customs, problems } = condition.analyze(predicate, engine)
-  if (problems[0] !== undefined) return `one that cannot be used: ${problems[0].reason}`
+  if (problems[0] !== undefined) return `a predicate that cannot be used: ${problems[0].reason}`
   const [custom] = customs
-  return custom === undefined ? undefined : `one that names another, ${base.quote(custom)}. Write it as a function`
+  return custom === undefined
+    ? undefined
+    : `a predicate that names another predicate, ${base.quote(custom)}. Write it as a function`
 }
 
 /**
@@ -264,7 +270,7 @@ const resolvePredicate = (
   const refuse = refusal("predicates", name, place)
   if (entry === undefined) return refuse("MissingEntry", expected, noEntry)
   if (others.length > 0) {
-    return refuse("AmbiguousEntry", expected, "another one for that route in its routes")
+    return refuse("AmbiguousEntry", expected, "another predicate for that route in its routes")
   }
   if (typeof entry === "function") return livePlan.livePredicate(name, entry)
   const problem = unusable(entry, engine)

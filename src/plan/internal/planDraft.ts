@@ -98,7 +98,7 @@ const checkSchema = Effect.fnUntraced(function* (
   if (Result.isSuccess(made)) return
   const tank = yield* fuel.current
   if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, `${path}/schema${made.failure.path}`)
-  const found = `one that cannot: ${made.failure.message}`
+  const found = `a schema that cannot: ${made.failure.message}`
   add(`${path}/schema${made.failure.path}`, "a JSON Schema that can be enforced", found)
 })
 
@@ -110,7 +110,7 @@ const checkCondition = Effect.fnUntraced(function* (
   for (const name of customs) yield* checkKey(path, name)
   for (const problem of problems) {
     const place = `${path}${formatPointer(problem.path)}`
-    add(place, "a condition that can be used", `one that cannot: ${problem.reason}`)
+    add(place, "a condition that can be used", `a condition that cannot: ${problem.reason}`)
   }
 })
 

@@ -11,11 +11,12 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/values.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 
-/** Why a run failed; `PlanError` has the documentation. */
-export const Reason = Schema.TaggedUnion({
+const PlainReason = Schema.TaggedUnion({
   StepFailed: { step: Schema.String, path: Schema.Array(Schema.String), failure: planRunParts.StepFailure },
   ReferenceFailed: {
     step: Schema.String,
@@ -30,28 +31,17 @@ export const Reason = Schema.TaggedUnion({
     failure: planRunParts.StepFailure
   },
   MaxIterationsExceeded: { limit: Schema.Int, next: Schema.String },
+  BudgetExceeded: { step: Schema.String, path: Schema.Array(Schema.String), ...ledger.Usage },
   PlanChanged: { expected: Schema.String, found: Schema.String, changes: Schema.Array(ToolContract.Change) },
   OutputInvalid: { step: Schema.String, failure: planRunParts.StepFailure },
-  InvalidDecision: {
-    callId: Schema.String,
-    path: Schema.optionalKey(Schema.Array(Schema.String)),
-    problem: Schema.Literals([
-      "unknown",
-      "changed",
-      "ambiguous",
-      "repeated",
-      "expired",
-      "notWaiting",
-      "over",
-      "malformed"
-    ]),
-    outcome: Schema.optionalKey(Schema.String),
-    waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.Array(Schema.String) }))
-  },
   JournalFailed: { problem: Schema.String },
   InputInvalid: { problem: Schema.String },
+  OptionsInvalid: { problem: Schema.String },
   ContextDiffers: {}
 })
+
+/** Why a run failed; `PlanError` has the documentation. */
+export const Reason = Schema.Union([PlainReason, runRequests.InvalidDecision])
 
 export type Reason = typeof Reason.Type
 
@@ -64,7 +54,8 @@ export const explain = (reason: Reason, hasText: (failure: planRunParts.StepFail
     hasText(failure)
       ? `${failure.type}: ${failure.message}`
       : `${failure.type}. The message is in reason.failure.message`
-  return Reason.match(reason, {
+  if (reason._tag === "InvalidDecision") return reason.message
+  return PlainReason.match(reason, {
     StepFailed: ({ failure, step }) => `Step ${quote(step)} failed with ${show(failure)}`,
     ReferenceFailed: ({ ran, reference, slot, step }) =>
       `Step ${quote(step)}, ${slot}: expected a result for ${reference}, found that only ${JSON.stringify(ran)} ran. A route skipped it; refer to a step that always runs.`,
@@ -72,43 +63,20 @@ export const explain = (reason: Reason, hasText: (failure: planRunParts.StepFail
       `Step ${quote(step)}: the predicate ${quote(predicate)} of the route to ${quote(to)} failed with ${show(failure)}`,
     MaxIterationsExceeded: ({ limit, next }) =>
       `expected to end within ${limit} iterations, found that ${quote(next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`,
+    BudgetExceeded: ({ limit, step, unit, used }) =>
+      `Step ${quote(step)} was stopped: the budget is ${limit} ${unit}, and ${used} are used or reserved. Resume with another budget.`,
     PlanChanged: ({ changes, expected, found }) =>
       `expected to resume the plan ${expected}, found ${found}: it was edited since. ${runTransition.renderChanges(changes)}`,
     OutputInvalid: ({ failure, step }) =>
       `Step ${quote(step)} returned an output that does not fit the output schema of the plan: ${failure.message}`,
-    InvalidDecision: explainDecision,
     JournalFailed: ({ problem }) => problem,
+    OptionsInvalid: ({ problem }) => `the options of the run are refused: ${problem}`,
     ContextDiffers: () =>
-      "expected to resume with the RunContext that the run began with, got another one. Leave out the context, or begin another run.",
+      "expected to resume with the RunContext that the run began with, got another RunContext. Leave out the context, or begin another run.",
     InputInvalid: ({ problem }) =>
       `${problem}. Encode the input with a schema, Schema.toCodecJson for example, before you pass it to the plan.`
   })
 }
-
-const maxShown = 20
-
-const explainDecision = (reason: ReasonOf<"InvalidDecision">): string => {
-  const { callId, outcome, waiting } = reason
-  const problem = {
-    unknown: waiting.some((other) => other.callId === callId)
-      ? "it waits, but at another path"
-      : "nothing of that name waits",
-    changed: `it comes ${runTransition.changed}`,
-    ambiguous: "several wait under that name; name one by its path",
-    repeated: "the list has two decisions about it",
-    expired: `it is one ${runTransition.expired}`,
-    notWaiting: "it does not wait, or not any more",
-    over: `the run is over${outcome === undefined ? "" : ` (${outcome})`}`,
-    malformed: `it comes ${runTransition.malformed}`
-  }[reason.problem]
-  const shown = waiting.slice(0, maxShown).map(showPath).join(", ")
-  const more = waiting.length - maxShown
-  const others = shown === "" ? "Nothing waits." : `Waiting: ${shown}${more > 0 ? ` and ${more} more` : ""}.`
-  return `expected a decision about something that waits, found one about ${showPath(reason)}: ${problem}. ${others}`
-}
-
-const showPath = ({ callId, path }: { readonly callId: string; readonly path?: ReadonlyArray<string> }): string =>
-  [...(path ?? []), callId].map(quote).join(" > ")
 
 /**
  * Keeps the error or defect behind an error, if there is one. It may hold anything that a step worked on, so it stays out of
@@ -129,8 +97,10 @@ const planReasonTypes: ReadonlySet<string> = new Set([
   "OutputInvalid",
   "OutputNotJson",
   "MaxSteps",
+  "BudgetExceeded",
   "InvalidOutput",
   "Stopped",
+  "LoopDetected",
   "Interrupted"
 ])
 
@@ -166,7 +136,7 @@ export const failureOf = (error: unknown): planRunParts.StepFailure => {
 
 /** The message of a failure that a defect caused. */
 export const defectMessage = (defect: unknown): string =>
-  `It died of ${defectKind(defect)}, which is a bug. It is logged, and PlanError.causeOf(error) in the process where it happened.`
+  `It died of ${defectKind(defect)}, which is a bug. The log has it, and so has PlanError.causeOf(error) in the process where it happened.`
 
 /** The kind of a defect without its message; its members may throw. */
 const defectKind = (defect: unknown): string => {

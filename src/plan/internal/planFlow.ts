@@ -10,7 +10,7 @@ import type { Reference } from "../Reference.ts"
 import * as When from "../When.ts"
 import * as condition from "./condition.ts"
 import * as planNames from "./planNames.ts"
-import * as planTransition from "./planTransition.ts"
+import * as stepFlow from "../../run/internal/stepFlow.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /** By code points, each once. */
@@ -39,8 +39,8 @@ export const showReference = (reference: Reference): string => {
 }
 
 /** The positions that run together when a run comes to a position: a step, or a parallel group from there on. */
-export const groupAt = (steps: planTransition.StepList, at: number): ReadonlyArray<number> =>
-  Arr.range(at, planTransition.groupEnd(steps, at) - 1)
+export const groupAt = (steps: stepFlow.StepList, at: number): ReadonlyArray<number> =>
+  Arr.range(at, stepFlow.groupEnd(steps, at) - 1)
 
 /** The steps in order, the members of a parallel group together. */
 export const inGroups = <A extends { readonly parallel: boolean }>(
@@ -59,7 +59,7 @@ export interface FlowEdge {
 /** A turn of a run: the position where it begins, the branches it is in, and the places that may follow, by number. */
 export interface FlowPlace {
   readonly position: number
-  readonly branches: ReadonlyArray<planTransition.Rejoin>
+  readonly branches: ReadonlyArray<stepFlow.Rejoin>
   readonly next: Set<number>
 }
 
@@ -127,7 +127,7 @@ const maxFlowCost = 100_000
  * The position after the turn that begins at each position: the position of the next step, or of the step after the
  * parallel group.
  */
-const turnEnds = (steps: planTransition.StepList): ReadonlyArray<number> => {
+const turnEnds = (steps: stepFlow.StepList): ReadonlyArray<number> => {
   const ends = steps.map((_, position) => position + 1)
   for (let at = ends.length - 2; at >= 0; at--) {
     if (steps[at]?.parallel === true && steps[at + 1]?.parallel === true) ends[at] = ends[at + 1] ?? at + 1
@@ -137,7 +137,7 @@ const turnEnds = (steps: planTransition.StepList): ReadonlyArray<number> => {
 
 /** The place after one where a run takes no route: a branch rejoins; without a branch the next step follows. */
 const placeAfter = (branches: FlowPlace["branches"], end: number, positions: ReadonlyMap<string, number>) => {
-  const rejoin = planTransition.rejoinAt(branches, positions)
+  const rejoin = stepFlow.rejoinAt(branches, positions)
   if (rejoin === undefined) return { at: end, branches, kind: "flow" as const }
   const at = positions.get(rejoin.at) ?? { unknown: rejoin.at }
   return { at, branches: rejoin.branches, kind: "rejoin" as const }
@@ -149,14 +149,14 @@ const placeAfter = (branches: FlowPlace["branches"], end: number, positions: Rea
  */
 export const placesOf = (definition: PlanDefinition.PlanDefinition): ReadonlyArray<FlowPlace> | undefined => {
   const { steps } = definition
-  const positions = planTransition.positionsOf(definition)
+  const positions = stepFlow.positionsOf(definition.steps)
   const exits = steps.map((step) => exitsOf(step, positions))
   const ends = turnEnds(steps)
   const places: Array<FlowPlace> = []
   const numbers = new Map<number | string, number>()
   let cost = 0
 
-  const visit = (position: number, branches: ReadonlyArray<planTransition.Rejoin>): number => {
+  const visit = (position: number, branches: ReadonlyArray<stepFlow.Rejoin>): number => {
     cost += 1 + branches.length
     const key =
       branches.length === 0
@@ -177,7 +177,7 @@ export const placesOf = (definition: PlanDefinition.PlanDefinition): ReadonlyArr
     if (step === undefined) continue
     for (const to of any === undefined ? new Set(routes.map(({ to }) => to)) : positions.keys()) {
       const target = positions.get(to)
-      if (target !== undefined) next.add(visit(target, planTransition.enterBranch(branches, step, to, positions)))
+      if (target !== undefined) next.add(visit(target, stepFlow.enterBranch(branches, step, to, positions)))
     }
     if (otherwise) {
       const after = placeAfter(branches, ends[position] ?? steps.length, positions)
@@ -189,7 +189,7 @@ export const placesOf = (definition: PlanDefinition.PlanDefinition): ReadonlyArr
 }
 
 /** The positions that the turns of places run. */
-export const reachedFrom = (steps: planTransition.StepList, places: ReadonlyArray<FlowPlace>): ReadonlySet<number> =>
+export const reachedFrom = (steps: stepFlow.StepList, places: ReadonlyArray<FlowPlace>): ReadonlySet<number> =>
   new Set(Array.from(new Set(places.map(({ position }) => position))).flatMap((position) => groupAt(steps, position)))
 
 /**
@@ -198,7 +198,7 @@ export const reachedFrom = (steps: planTransition.StepList, places: ReadonlyArra
  */
 export const edgesOf = (definition: PlanDefinition.PlanDefinition, places: ReadonlyArray<FlowPlace> | undefined) => {
   const { steps } = definition
-  const positions = planTransition.positionsOf(definition)
+  const positions = stepFlow.positionsOf(definition.steps)
   const exits = steps.map((step) => exitsOf(step, positions))
   const ends = turnEnds(steps)
   const others: ReadonlyArray<Map<string, FlowEdge>> = steps.map(() => new Map())

@@ -2,6 +2,7 @@
  * The rules of plans: for each code of a problem the expectation, and the way to mend what breaks it.
  */
 
+import * as retryPolicy from "../../run/internal/retryPolicy.ts"
 import * as planNames from "./planNames.ts"
 
 export const rules = {
@@ -9,7 +10,7 @@ export const rules = {
   InvalidName: [`1 to ${planNames.maxNameLength} characters, none of them a control character`, "Write another name"],
   InvalidLimit: [
     `a whole number from 0 to ${planNames.maxIterations}`,
-    "Set such a number; a step counts as one, and a parallel group as one"
+    "Set a number in these limits; a step counts as one, and a parallel group as one"
   ],
   UnknownStep: ["a step of the plan", "Name a step of the plan"],
   SameBand: [
@@ -36,7 +37,7 @@ export const rules = {
   ],
   InvalidRoutesBy: [
     "a field of the output whose values are names of steps",
-    `Declare such a field in the output schema, as in Schema.Literals(["next", "stop"])`
+    `Declare a field with these values in the output schema, as in Schema.Literals(["next", "stop"])`
   ],
   RejoinWithoutRoutes: ["a step with routes or routesBy", "Add routes or routesBy, or remove afterBranches"],
   RejoinNotLater: ["a later step", "Rejoin at a later step, or route back without afterBranches"],
@@ -49,7 +50,7 @@ export const rules = {
   WritesCollision: ["a key that no other step of the parallel group writes", "Write different keys"],
   InvalidOption: ["a value of the type that Step.make declares for it", "Change it"],
   InvalidDuration: [`a duration such as "30 seconds"`, "Write it so"],
-  InvalidRetry: ["times as a whole number from 0, a factor from 1, and pauses from 0 milliseconds", "Change the retry"],
+  InvalidRetry: [retryPolicy.expected, "Change the retry"],
   SchemaNotRepresentable: ["a schema that has a JSON Schema", "Use another schema"],
   SharedTargetName: [
     "one target of one name",
@@ -68,7 +69,7 @@ export const rules = {
   ],
   ContextNotTaken: [
     "a tool that takes the context of the step",
-    "Remove context from the step, or add such a parameter to the tool"
+    "Remove context from the step, or add a parameter for the context to the tool"
   ],
   NotAnAgent: ["an agent", "Refer to an agent"],
   NoMemory: ["an agent with a memory", "Bind the plan with a memory for it that has a text"],

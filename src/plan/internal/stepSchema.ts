@@ -67,6 +67,7 @@ export type StepCodec = Schema.Codec<unknown, Schema.Json>
  * the type.
  */
 export interface Mistake<Message extends string> {
+  /** The message that the compiler shows. */
   readonly "effect-emissary: mistake": Message
 }
 

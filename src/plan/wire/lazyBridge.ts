@@ -215,7 +215,7 @@ const makeSchemaLosses = (version: 1 | 2) => {
     first.set(name, before)
     return equalsJson(before.json, json)
       ? undefined
-      : `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
+      : `an ${slot} schema named ${name}, which is another schema at ${before.path} (written as the name, which is read as one schema)`
   }
   return (path: string, slot: planDraft.SchemaSlot, ref: PlanDefinition.SchemaRef | undefined): ReadonlyArray<Loss> => {
     const what = ref && lossOf(path, slot, ref)

@@ -6,6 +6,7 @@ import type * as Arr from "effect/Array"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type { Inside } from "./planTransition.ts"
 import type * as runRecorder from "./runRecorder.ts"
 
 /**
@@ -22,12 +23,14 @@ interface Place<Event, View, OuterEvent, OuterView> {
 }
 
 /** A run under way, for a run inside it. */
-export const inside = <State, Event, View, OuterState, OuterEvent, OuterView, E>(
+export const inside = <State extends Inside, Event, View, OuterState, OuterEvent, OuterView, E>(
   outer: runRecorder.Recorder<OuterState, OuterEvent, OuterView, E>,
   { event, stops, view }: Place<Event, View, OuterEvent, OuterView>
 ): runRecorder.Parent<State, Event, View, E> => ({
   interruption: () => (stops === true ? outer.interruption : undefined),
-  record: (events: Arr.NonEmptyReadonlyArray<Event>) => outer.record(...events.map((inner) => event(inner))),
+  budgets: () => outer.budgets,
+  record: (recorded: Arr.NonEmptyReadonlyArray<runRecorder.Recorded<Event, State>>) =>
+    outer.place(recorded.map((inner) => ({ event: event(inner.event), inside: inner.state }))),
   emit: (inner) => {
     const shown = view(inner)
     return shown === undefined ? Exit.void : outer.emit(shown)
@@ -60,6 +63,6 @@ export const orBroken = <State, Event, View, E, A, E2>(
       const shown = parent.emit(view)
       return shown === Exit.void ? Exit.void : orStop(shown)
     }
-    const running = run({ ...parent, record: (events, state) => orStop(parent.record(events, state)), emit })
+    const running = run({ ...parent, record: (recorded) => orStop(parent.record(recorded)), emit })
     return Effect.raceFirst(running, Deferred.await(broken))
   })

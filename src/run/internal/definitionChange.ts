@@ -2,7 +2,6 @@
  * A state that is resumed under another definition: what changed, and if the run may continue.
  */
 
-import type * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 import { appendToken, own } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -40,18 +39,6 @@ export const compareParts = (was: runParts.Parts, now: runParts.Parts): Changes 
     return left === right ? [] : [{ path, was: left, now: right, breaking: false }]
   })
 }
-
-/** The state after the denials among decisions: a call that is denied needs no tool. Others are taken by the run. */
-export const afterDenials = (
-  state: runParts.State,
-  decisions: ReadonlyArray<runParts.Decision> | undefined,
-  at: DateTime.Utc
-): runParts.State =>
-  runTransition.listDecisions(decisions).reduce((before, decision) => {
-    const decided = decision.approved === false ? runTransition.decide(before, [decision], at) : Result.succeed([])
-    const [event] = Result.getOrElse(decided, () => [])
-    return event === undefined ? before : Result.getOrElse(runTransition.apply(before, event), () => before)
-  }, state)
 
 /**
  * True for a settled call, for which nothing runs, and for a call that started and was lost, which runs again under the

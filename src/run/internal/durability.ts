@@ -5,7 +5,7 @@
 
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AiError } from "effect/ai/AiError"
@@ -13,7 +13,7 @@ import type { ResponseContent } from "../../conversation/internal/modelMessages.
 import { isObject } from "../../payload/internal/values.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { StepFailure } from "./planRunParts.ts"
-import type { ApprovalRequest, Decision } from "./runParts.ts"
+import type { Decision, Request } from "./runRequests.ts"
 
 /** A result that is not stored: it is too large, or was stored by a version that this one cannot read. */
 export class NotStored extends Data.TaggedError("NotStored")<{ readonly problem: string }> {
@@ -41,7 +41,7 @@ export interface Durability {
   readonly once: (name: string, code: Effect.Effect<Schema.Json>) => Effect.Effect<Schema.Json, NotStored>
   readonly exchange: (name: string, ask: Effect.Effect<Exchange>) => Effect.Effect<Exchange>
   readonly sleep: (duration: Duration.Duration) => Effect.Effect<void>
-  readonly decisions: (requests: ReadonlyArray<ApprovalRequest>) => Effect.Effect<ReadonlyArray<Decision>>
+  readonly decisions: (requests: ReadonlyArray<Request>) => Effect.Effect<ReadonlyArray<Decision>>
 }
 
 /** The durable program that runs this run, if there is one. */
@@ -86,12 +86,6 @@ export const code = <A extends Schema.Json, E>(options: {
 
 const isFailure = Schema.is(StepFailure)
 
-/** The delay of a schedule; where the program is durable it has been waited for. */
-export const asDelay = (duration: Duration.Duration): Effect.Effect<Duration.Duration> =>
-  Effect.flatMap(Durability, (durable) =>
-    durable === undefined ? Effect.succeed(duration) : Effect.as(durable.sleep(duration), Duration.zero)
-  )
-
 /**
  * Runs something to its end. Where its program is durable it waits for decisions and resumes, and a part of another run
  * (`isPart`) leaves that to the run around it.
@@ -99,7 +93,7 @@ export const asDelay = (duration: Duration.Duration): Effect.Effect<Duration.Dur
 export const untilDecided = <A, E>(
   isPart: boolean,
   run: Effect.Effect<A, E>,
-  requestsOf: (result: A) => ReadonlyArray<ApprovalRequest>,
+  requestsOf: (result: A) => ReadonlyArray<Request>,
   resume: (result: A, decisions: ReadonlyArray<Decision>) => Effect.Effect<A, E>
 ): Effect.Effect<A, E> =>
   Effect.flatMap(Durability, (durable) => {

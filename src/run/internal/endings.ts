@@ -10,7 +10,8 @@ import * as Result from "effect/Result"
 import * as history from "../../conversation/internal/history.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import type { ApprovalRequest, Decision, Event, State } from "./runParts.ts"
+import type { Event, State } from "./runParts.ts"
+import * as runRequests from "./runRequests.ts"
 import * as runTransition from "./runTransition.ts"
 
 /** Events, and the state after them. */
@@ -29,13 +30,14 @@ export const add = Effect.fnUntraced(function* ({ events, state: before }: Endin
 type Settled = runTransition.ActionOf<"RunTools">["settled"][number]
 
 /** The results of calls. */
-const finish = (calls: ReadonlyArray<Settled>): Effect.Effect<ReadonlyArray<Event>> =>
+const finish = (state: State, calls: ReadonlyArray<Settled>): Effect.Effect<ReadonlyArray<Event>> =>
   Effect.contextWith((context: Context.Context<never>) =>
     Effect.forEach(calls, (call) =>
       Effect.map(history.toolIn(context, call), (message) => ({
         _tag: "ToolFinished" as const,
         at: message.createdAt,
-        message
+        message,
+        ...runTransition.askedFor(state, call.callId)
       }))
     )
   )
@@ -47,28 +49,18 @@ export const end = Effect.fnUntraced(function* (state: State, reason?: string): 
   const at = yield* DateTime.now
   const why = interrupted ?? defined({ reason })
   const begins: ReadonlyArray<Event> = interrupted === undefined ? [{ _tag: "RunInterrupted", at, ...why }] : []
-  const finished = yield* finish(runTransition.recover(state))
-  return [...begins, ...finished, { _tag: "RunFinished", at, outcome: { _tag: "Interrupted", ...why } }]
+  const finished = yield* finish(state, runTransition.recover(state))
+  const ended = runTransition.exceededOutcome(state) ?? { _tag: "Interrupted" as const, ...why }
+  return [...begins, ...finished, { _tag: "RunFinished", at, outcome: ended }]
 })
 
 /** Adds the end of a run as `Interrupted`. */
 export const addEnd = (ending: Ending): Effect.Effect<Ending> =>
   Effect.flatMap(end(ending.state), (events) => add(ending, events))
 
-/** Denies a call that waits. */
-export const denialOf =
-  (reason: string) =>
-  ({ callId, digest, path }: ApprovalRequest): Decision => ({
-    callId,
-    digest,
-    approved: false,
-    reason,
-    ...defined({ path })
-  })
-
 /** The denials of all calls that wait. */
 const deny = Effect.fnUntraced(function* (state: State, reason: string) {
-  const denials = runTransition.approvalRequests(state).map(denialOf(reason))
+  const denials = runTransition.requests(state).map((request) => runRequests.deny(request, { reason }))
   const decided = runTransition.decide(state, denials, yield* DateTime.now)
   return yield* add(
     { events: [], state },
@@ -83,7 +75,7 @@ export const cancel = Effect.fnUntraced(function* (state: State, reason: string)
   const resumed = yield* add(denied, [{ _tag: "RunResumed", at: yield* DateTime.now }])
   const action = runTransition.next(resumed.state)
   const settled = action._tag === "RunTools" ? action.settled : []
-  return yield* addEnd(yield* add(resumed, yield* finish(settled)))
+  return yield* addEnd(yield* add(resumed, yield* finish(resumed.state, settled)))
 })
 
 /** The result of a call that an interruption kept from being started. */
@@ -94,12 +86,11 @@ const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the
 /** Ends a run, and all that it has left: calls without a result get one, and the rest of a plan is given up. */
 export const settle = Effect.fnUntraced(function* (state: State, reason: string): Effect.fn.Return<Ending> {
   const at = yield* DateTime.now
-  const discarded: ReadonlyArray<Event> =
-    state.progress === undefined ? [] : [{ _tag: "AnswerDiscarded", at, usage: {} }]
+  const discarded: ReadonlyArray<Event> = state.plan === undefined ? [] : [{ _tag: "AnswerDiscarded", at, usage: {} }]
   const resumed = yield* add(yield* deny(state, reason), [{ _tag: "RunResumed", at }, ...discarded])
   const settled = resumed.state.calls.map(({ part, status }) => {
     const started = status._tag === "Started" ? runTransition.lostCall : stoppedCall
     return { callId: part.id, name: part.name, result: status._tag === "Settled" ? status.result : started }
   })
-  return yield* addEnd(yield* add(resumed, yield* finish(settled)))
+  return yield* addEnd(yield* add(resumed, yield* finish(resumed.state, settled)))
 })

@@ -9,6 +9,7 @@ import * as Digest from "../../payload/Digest.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as runRequests from "./runRequests.ts"
 import * as runValues from "./runValues.ts"
 
 /**
@@ -80,21 +81,9 @@ export const ResolvedInput = Schema.Struct({
   payload: Schema.Json,
   context: Schema.optionalKey(Schema.String),
   content: Schema.optionalKey(Schema.Array(ToolResult.Content))
-})
+}).annotate({ identifier: "PlanInput" })
 
 export type ResolvedInput = typeof ResolvedInput.Type
-
-/**
- * A step that waits until the run is resumed. `path` are the steps of the outer plans, the
- * outermost first. `callId` and `digest` are what a decision about it names.
- */
-export const PauseRequest = Schema.Struct({
-  callId: Schema.String,
-  digest: Schema.String,
-  step: Schema.String,
-  path: Schema.Array(Schema.String),
-  reason: Schema.String
-})
 
 /**
  * Why a step failed, as data: `type` is the tag or name of the error, `message` its
@@ -110,7 +99,7 @@ export const StepFailure = Schema.Struct({
   type: Schema.String,
   message: Schema.String,
   retryable: Schema.Boolean
-})
+}).annotate({ identifier: "StepFailure" })
 
 export type StepFailure = typeof StepFailure.Type
 
@@ -123,7 +112,7 @@ export type StepFailure = typeof StepFailure.Type
  * |---|---|---|
  * | `Completed` | the last step returned `output` | no |
  * | `Concluded` | a step ended the plan with `answer` | no |
- * | `Paused` | steps wait: `pauses` for a resume, `requests` for decisions | continues at the same point |
+ * | `Paused` | steps wait for decisions about `requests` | continues at the same point |
  * | `Failed` | a step, a reference or a predicate failed | tries the same step again |
  * | `LimitReached` | `maxIterations` was used up before `next` | with a larger limit |
  * | `Interrupted` | the run was stopped | continues |
@@ -137,7 +126,7 @@ export type StepFailure = typeof StepFailure.Type
  * const line = PlanRun.Outcome.match({
  *   Completed: () => "done",
  *   Concluded: ({ answer }) => answer,
- *   Paused: ({ pauses, requests }) => `waits for ${pauses.length + requests.length}`,
+ *   Paused: ({ requests }) => `waits for ${requests.length}`,
  *   Failed: ({ failure, step }) => `${step} failed: ${failure.message}`,
  *   LimitReached: ({ limit }) => `more than ${limit} iterations`,
  *   Interrupted: ({ reason }) => `interrupted: ${reason ?? "no reason"}`
@@ -151,11 +140,11 @@ export type StepFailure = typeof StepFailure.Type
 export const Outcome = Schema.TaggedUnion({
   Completed: { output: Schema.Json },
   Concluded: { answer: Schema.String },
-  Paused: { pauses: Schema.Array(PauseRequest), requests: Schema.Array(runValues.ApprovalRequest) },
+  Paused: { requests: Schema.Array(runRequests.Request) },
   Failed: { step: Schema.String, failure: StepFailure },
   LimitReached: { limit: Schema.Int, next: Schema.String },
   Interrupted: { reason: Schema.optionalKey(Schema.String) }
-})
+}).annotate({ identifier: "PlanOutcome" })
 
 /**
  * @category models
@@ -163,23 +152,17 @@ export const Outcome = Schema.TaggedUnion({
  */
 export type Outcome = typeof Outcome.Type
 
-/** The requests of a paused plan: the requests of its calls, and a request for each step that waits for a decision. */
-export const requestsOf = ({
-  pauses,
-  requests
-}: Pick<
-  Extract<Outcome, { readonly _tag: "Paused" }>,
-  "pauses" | "requests"
->): ReadonlyArray<runValues.ApprovalRequest> => [
-  ...requests,
-  ...pauses.map(({ callId, digest, path, reason, step }) => ({
-    callId,
-    name: step,
-    arguments: { reason },
-    digest,
-    ...(path.length === 0 ? undefined : { path })
-  }))
-]
+/** The outcome as its event has it: a plan returns the output of its last step, which the state has already. */
+export const RecordedOutcome = Schema.Union([
+  Schema.TaggedStruct("Completed", { output: Schema.optionalKey(Schema.Json) }),
+  Outcome.cases.Concluded,
+  Outcome.cases.Paused,
+  Outcome.cases.Failed,
+  Outcome.cases.LimitReached,
+  Outcome.cases.Interrupted
+])
+
+export type RecordedOutcome = typeof RecordedOutcome.Type
 
 /**
  * The record of a finished step: its task and context as they were delivered, and its
@@ -198,9 +181,21 @@ export const StepRecord = Schema.Struct({
   attempts: runValues.Count,
   startedAt: runValues.Time,
   finishedAt: runValues.Time
-})
+}).annotate({ identifier: "StepRecord" })
 
 export type StepRecord = typeof StepRecord.Type
+
+/**
+ * The record as its event has it. Without `task` the task is the text of what came before the step, and without `output` the agent or the
+ * plan in the step has the output: the state has both already.
+ */
+export const RecordedStep = Schema.Struct({
+  ...StepRecord.fields,
+  task: Schema.optionalKey(Schema.String),
+  output: Schema.optionalKey(Schema.Json)
+})
+
+export type RecordedStep = typeof RecordedStep.Type
 
 /** The value of a step with `writes`: `key` is what the step writes, and `at` the time at which the step finished. */
 export const StepWrite = Schema.Struct({
@@ -213,35 +208,65 @@ export const StepWrite = Schema.Struct({
 export type StepWrite = typeof StepWrite.Type
 
 /**
- * The question that a step waits with: the call of the tool that it is, or the `reason` of its pause. `contract` is the digest of the
- * tool, or of the plan, which the digest of the question covers, too.
+ * The question that a step waits with: the call of the tool that it is, or the `reason` of its pause, which is the text of a question
+ * where `ask` has the Schema of an answer. `contract` is the digest of the tool, or of the plan, which the digest of the question covers,
+ * too.
  */
 export const Question = Schema.Struct({
   digest: Schema.String,
   contract: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
+  ask: Schema.optionalKey(runRequests.Ask),
   request: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.Json }))
 })
 
 export type Question = typeof Question.Type
 
+/** The request of a step that waits with a question. */
+export const requestOf = (
+  callId: string,
+  step: string,
+  { ask, digest, reason = "", request }: Question
+): runRequests.Request => {
+  if (request !== undefined) return runRequests.requestOf({ callId, ...request, ask, digest })
+  return ask === undefined
+    ? { _tag: "Pause", callId, name: step, arguments: { reason }, digest }
+    : runRequests.requestOf({ callId, name: step, arguments: { question: reason }, ask, digest })
+}
+
 /**
- * The parts of a definition that an edited definition is compared with: the parts of each step, and the parts of the
- * whole.
+ * A step, as far as the state of a run depends on it: `routes` are the steps that its output can name or that its routes lead to, absent
+ * for a step without routes, and `items` the steps of each of its items, for a step with a block of items.
+ */
+export interface FlowStep {
+  readonly name: string
+  readonly parallel?: boolean
+  readonly writes?: string
+  readonly routes?: ReadonlyArray<string>
+  readonly afterBranches?: string
+  readonly items?: ReadonlyArray<FlowStep>
+}
+
+const flow = {
+  name: Schema.String,
+  parallel: Schema.optionalKey(Schema.Boolean),
+  writes: Schema.optionalKey(Schema.String),
+  routes: Schema.optionalKey(Schema.Array(Schema.String)),
+  afterBranches: Schema.optionalKey(Schema.String),
+  items: Schema.optionalKey(Schema.Array(Schema.suspend((): Schema.Codec<FlowStep> => FlowStep)))
+}
+
+const FlowStep: Schema.Codec<FlowStep> = Schema.Struct(flow)
+
+/**
+ * The definition of a run, as far as the run depends on it: the events of a run have their state without any code of the plan, and an
+ * edited definition is compared with it. `parts` are the parts of the whole, `target` and `digest` of a step are for the comparison.
  */
 export const Basis = Schema.Struct({
   digest: Schema.String,
   parts: runValues.Parts,
-  steps: Schema.Array(
-    Schema.Struct({
-      name: Schema.String,
-      parallel: Schema.optionalKey(Schema.Boolean),
-      target: Schema.String,
-      keeps: Schema.String,
-      digest: Schema.String
-    })
-  )
-})
+  steps: Schema.Array(Schema.Struct({ ...flow, target: Schema.String, digest: Schema.String }))
+}).annotate({ identifier: "PlanBasis" })
 
 export interface Basis extends Schema.Schema.Type<typeof Basis> {}
 

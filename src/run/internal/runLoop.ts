@@ -19,7 +19,9 @@ import type * as runRecorder from "./runRecorder.ts"
  * - `ends`: whether the action ends the run. No deadline applies to it.
  * - `perform`: performs an action and records its events, until `deadline` (milliseconds of the Clock) at most.
  * - `interrupt`: ends the run as interrupted, unless it has ended.
- * - `take`: records a message from outside; false for a run that has ended. `undefined` where the message has to wait for the next action.
+ * - `takes`: true where a message from outside can enter before the next action.
+ * - `take`: records the message.
+ * - `steering`: takes the messages that wait outside, where they can enter. Its result is the deadline that they bring.
  * - `written`: the parts of the answer that a model is writing.
  * - `stepTimeout`: the limit of the step that begins with this action, if one does. The actions after it belong to the
  *   step. The first action of a run begins one in any case.
@@ -29,7 +31,9 @@ export interface Machine<State, Action, E> {
   readonly ends: (action: Action) => boolean
   readonly perform: (action: Action, deadline: number | undefined) => Effect.Effect<void, E>
   readonly interrupt: (reason: string | undefined) => Effect.Effect<void, E>
-  readonly take?: ((message: Message.UserMessage) => Effect.Effect<boolean, E> | undefined) | undefined
+  readonly takes?: (() => boolean) | undefined
+  readonly take?: ((message: Message.UserMessage) => Effect.Effect<void, E>) | undefined
+  readonly steering?: Effect.Effect<number | undefined, E> | undefined
   readonly written?: (() => Message.AssistantMessage["content"]) | undefined
   readonly stepTimeout?: ((action: Action, isFirst: boolean) => Duration.Input | undefined) | undefined
 }
@@ -51,9 +55,10 @@ export interface Options<out E> {
 const graceMillis = 1000
 
 /** A machine while it runs. The functions on it are no closures of a run: the engine keeps the closures of generators for long. */
-interface Running<State, Event, Action, View, E> extends Options<E> {
+interface Running<State, Event, Action, View, E> extends Omit<Options<E>, "deadline"> {
   readonly machine: Machine<State, Action, E>
   readonly recorder: runRecorder.Recorder<State, Event, View, E>
+  deadline: number | undefined
   isCut: boolean
 }
 
@@ -69,7 +74,7 @@ const cutOff = <State, Event, Action, View, E>(
 }
 
 /** Waits for the last deliveries. Hooks are cut off then, and views wait for their reader. */
-const settle = <State, Event, Action, View, E>({
+const deliverRest = <State, Event, Action, View, E>({
   deadline,
   isCut,
   recorder
@@ -102,6 +107,7 @@ const performAll = Effect.fnUntraced(function* <State extends { readonly outcome
   let step: number | undefined
   while (recorder.state.outcome === undefined) {
     if (before !== undefined) yield* before
+    if (machine.steering !== undefined) running.deadline = earliest(running.deadline, yield* machine.steering)
     const { interruption } = recorder
     const action = interruption === undefined ? machine.next(recorder.state) : undefined
     if (action === undefined || machine.ends(action)) {
@@ -126,10 +132,10 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
 ): Effect.Effect<void, E> => {
   const running: Running<State, Event, Action, View, E> = { machine, recorder, ...options, isCut: false }
   const performed = Effect.matchCauseEffect(performAll(running), {
-    onSuccess: () => settle(running),
+    onSuccess: () => deliverRest(running),
     onFailure: (cause) => {
       recorder.waits = false
-      return Effect.andThen(Effect.exit(settle(running)), Effect.failCause(cause))
+      return Effect.andThen(Effect.exit(deliverRest(running)), Effect.failCause(cause))
     }
   })
   return Effect.onExit(performed, (exit) => {
@@ -137,12 +143,12 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
     recorder.close()
     return Effect.andThen(
       cutOff(running, "interrupted"),
-      Effect.suspend(() => settle(running))
+      Effect.suspend(() => deliverRest(running))
     )
   })
 }
 
-const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
+export const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 
 /** True if the deadline came first. */

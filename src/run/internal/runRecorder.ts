@@ -40,6 +40,8 @@ import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as history from "../../conversation/internal/history.ts"
+import type * as ledger from "./ledger.ts"
+import type { Inside } from "./planTransition.ts"
 
 /** The answer of `interruptWhen` that stops a run. */
 export interface Interruption {
@@ -50,7 +52,10 @@ export interface Interruption {
  * The parts of a recorder.
  *
  * - `first`: the event that made `state`, for a run that begins.
- * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
+ * - `apply`: the state after one more event. An event that does not fit is a bug of the machine. `inside` is the state of the run inside
+ *   after the event that this one has in it: it is put in place, and the event is not applied there again.
+ * - `follow`: the event that follows from a state at once, if there is one.
+ * - `usages`: the budgets of the run, and how much of them is used.
  * - `views`: the events for readers that a recorded event makes.
  * - `log`: the log of the run, if it has readers.
  * - `journal`: receives the events since the last write, with the newest state.
@@ -62,7 +67,9 @@ export interface Interruption {
 export interface RecorderOptions<State, Event, View, E> {
   readonly state: State
   readonly first: Event | undefined
-  readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
+  readonly apply: (state: State, event: Event, inside?: Inside) => Result.Result<State, unknown>
+  readonly follow?: ((state: State) => Event | undefined) | undefined
+  readonly usages?: ((state: State, now: DateTime.Utc) => ReadonlyArray<ledger.Usage> | undefined) | undefined
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
   readonly log?: Log<Event, View> | undefined
   readonly journal?: Journal<State, Event, E> | undefined
@@ -72,24 +79,38 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly context: Context.Context<never>
 }
 
-/** The log of a run for its readers: an event with its views, or a view of something that is no event. */
+/** The log of a run for its readers: an event with its views, or a view of something that is no event; and the deltas of models. */
 export interface Log<in Event, in View> {
   readonly add: (views: ReadonlyArray<View>, event?: Event) => void
+  readonly show: (delta: View) => void
+}
+
+/** An event that was recorded, and the state after it. */
+export interface Recorded<out Event, out State> {
+  readonly event: Event
+  readonly state: State
 }
 
 /**
- * The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. `state` is the state of
- * the run inside, after the events. See {@link RunRecorder} for the others.
+ * The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. The states belong to
+ * the run inside. See {@link RunRecorder} for the others.
  */
 export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
-  readonly record: (events: Arr.NonEmptyReadonlyArray<Event>, state: State) => Effect.Effect<void, E>
+  readonly budgets: () => ReadonlyArray<ledger.Usage> | undefined
+  readonly record: (recorded: Arr.NonEmptyReadonlyArray<Recorded<Event, State>>) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
   readonly show: (view: View) => void
   readonly isShown: boolean
   readonly isBroken: () => boolean
   readonly hold: () => void
   readonly release: () => void
+}
+
+/** An event to record. `inside` is the state of the run inside after the event that it has in it, if that has applied the event. */
+interface Placed<out Event> {
+  readonly event: Event
+  readonly inside?: Inside
 }
 
 type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state: State) => Effect.Effect<void, E>
@@ -100,10 +121,12 @@ type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state
  * - `state`: the newest state.
  * - `interruption`: the reason to stop, once there is one.
  * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
+ * - `budgets`: the budgets of the run and of the runs around it, and how much of them is used; `undefined` where there is none.
  * - `clock`, `now`: the Clock that the run began with, and the time by it.
  * - `begin`: delivers the event that made the first state.
  * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
  *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
+ * - `place`: records events of a run inside, which has applied them.
  * - `defer`: applies an event that is journaled together with the next ones.
  * - `emit`: logs a view in the order of the events. `show`: logs a view at once.
  * - `isShown`: the run, or one around it, has a log for readers.
@@ -127,7 +150,7 @@ export class RunRecorder<State, Event, View, E = never> {
   private readonly outbox: Outbox<E>
   private readonly stopping = Deferred.makeUnsafe<Interruption>()
   private reason: Interruption | undefined = undefined
-  private unwritten: ReadonlyArray<Event>
+  private unwritten: ReadonlyArray<Recorded<Event, State>>
   private inParent: Effect.Effect<void, E> = Exit.void
   /** The run around is not waited for any more: it may wait for this one to end. */
   private isApart = false
@@ -137,7 +160,7 @@ export class RunRecorder<State, Event, View, E = never> {
     this.options = options
     this.state = state
     this.clock = Context.get(context, Clock.Clock)
-    this.unwritten = first === undefined ? [] : [first]
+    this.unwritten = first === undefined ? [] : [{ event: first, state }]
     this.isShown = log !== undefined || parent?.isShown === true
     this.isWatched = [after, hook, journal, log, parent].some(Predicate.isNotUndefined)
     this.outbox = this.isWatched ? makeOutbox(context) : emptyOutbox
@@ -145,6 +168,13 @@ export class RunRecorder<State, Event, View, E = never> {
 
   get interruption(): Interruption | undefined {
     return this.reason ?? this.options.parent?.interruption()
+  }
+
+  get budgets(): ReadonlyArray<ledger.Usage> | undefined {
+    const { parent, usages } = this.options
+    const own = usages?.(this.state, this.now())
+    const around = parent?.budgets()
+    return own === undefined || around === undefined ? (own ?? around) : [...own, ...around]
   }
 
   get stopped(): Effect.Effect<Interruption> {
@@ -164,11 +194,18 @@ export class RunRecorder<State, Event, View, E = never> {
   }
 
   record(...events: ReadonlyArray<Event>): Effect.Effect<void, E> {
+    return this.commit(
+      events.map((event) => ({ event })),
+      true
+    )
+  }
+
+  place(events: ReadonlyArray<Placed<Event>>): Effect.Effect<void, E> {
     return this.commit(events, true)
   }
 
   defer(event: Event): Effect.Effect<void, E> {
-    return this.commit([event], false)
+    return this.commit([{ event }], false)
   }
 
   emit(view: View): Effect.Effect<void, E> {
@@ -180,7 +217,7 @@ export class RunRecorder<State, Event, View, E = never> {
   }
 
   show(view: View): void {
-    this.options.log?.add([view])
+    this.options.log?.show(view)
     this.options.parent?.show(view)
   }
 
@@ -238,11 +275,14 @@ export class RunRecorder<State, Event, View, E = never> {
   /** Writes what is not written, here and in the run around. */
   private write(): void {
     const { journal, parent } = this.options
-    const { state, unwritten: events } = this
+    const { state, unwritten: recorded } = this
     this.unwritten = []
-    if (!Arr.isReadonlyArrayNonEmpty(events)) return
-    if (journal !== undefined) this.outbox.add({ kind: "journal", perform: () => journal(events, state) })
-    if (parent !== undefined) this.inParent = parent.record(events, state)
+    if (!Arr.isReadonlyArrayNonEmpty(recorded)) return
+    if (journal !== undefined) {
+      const events = Arr.map(recorded, ({ event }) => event)
+      this.outbox.add({ kind: "journal", perform: () => journal(events, state) })
+    }
+    if (parent !== undefined) this.inParent = parent.record(recorded)
   }
 
   private deliver(before: State, event: Event, state: State, more: boolean): void {
@@ -256,18 +296,25 @@ export class RunRecorder<State, Event, View, E = never> {
     return this.inParent === Exit.void ? this.outbox.wait() : Effect.andThen(this.inParent, this.outbox.wait())
   }
 
-  private commit(events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> {
-    const { apply, journal, parent } = this.options
+  private commit(events: ReadonlyArray<Placed<Event>>, writes: boolean): Effect.Effect<void, E> {
+    const { apply, follow, journal, parent } = this.options
     const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
-    for (const event of events) {
-      const before = this.state
-      const next = apply(before, event)
-      if (Result.isFailure(next)) return Effect.die(next.failure)
-      this.state = next.success
-      if (this.isWatched) applied.push({ before, event, after: next.success })
+    for (const placed of events) {
+      for (let one: Placed<Event> | undefined = placed; one !== undefined;) {
+        const { event, inside }: Placed<Event> = one
+        const before = this.state
+        const next = apply(before, event, inside)
+        if (Result.isFailure(next)) return Effect.die(next.failure)
+        this.state = next.success
+        if (this.isWatched) applied.push({ before, event, after: next.success })
+        const following = follow?.(next.success)
+        one = following && { event: following }
+      }
     }
     if (!this.isWatched) return Exit.void
-    if (journal !== undefined || parent !== undefined) this.unwritten = [...this.unwritten, ...events]
+    if (journal !== undefined || parent !== undefined) {
+      this.unwritten = [...this.unwritten, ...applied.map(({ after, event }) => ({ event, state: after }))]
+    }
     this.hold()
     if (writes) this.write()
     for (const [index, { after, before, event }] of applied.entries()) {

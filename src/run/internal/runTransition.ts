@@ -3,25 +3,27 @@
  */
 
 import * as Arr from "effect/Array"
-import * as Chunk from "effect/Chunk"
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Equal from "effect/Equal"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as Struct from "effect/Struct"
 import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { unlimited } from "../../payload/internal/limits.ts"
+import { parseSized } from "../../payload/internal/textScanner.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as planRequests from "./planRequests.ts"
-import * as planRunParts from "./planRunParts.ts"
+import * as ledger from "./ledger.ts"
+import * as planTransition from "./planTransition.ts"
 import * as runParts from "./runParts.ts"
-import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
+import type { CallStatus, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
+import { type Applied, type EventError, reject, rejectInside } from "./runFold.ts"
+import * as repetition from "./repetition.ts"
+import * as runRequests from "./runRequests.ts"
 
 /** The open call with this id. */
 export const openCall = (self: State, callId: string): OpenCall | undefined => self.calls[indexOfCall(self, callId)]
@@ -89,7 +91,8 @@ const maxShown = 5
 export const explainChange = (
   { changes, expected, found }: Pick<DefinitionChanged, "changes" | "expected" | "found">,
   accept?: string
-): string => `expected a state of the definition ${expected}, found one of ${found}. ${renderChanges(changes, accept)}`
+): string =>
+  `expected a state of the definition ${expected}, found a state of ${found}. ${renderChanges(changes, accept)}`
 
 /** The changes of a definition, the breaking ones if there are any, and what to do next. */
 export const renderChanges = (
@@ -108,99 +111,6 @@ export const renderChanges = (
     : `Changes: ${list || "not known"}. None of them is breaking: resume it with onChange: "compatible".`
 }
 
-/** The problem of a decision that its type does not allow. */
-export const malformed =
-  "with members of another type: digest is that of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts"
-
-/** The problem of a decision whose request differs from the request that waits. */
-export const changed =
-  "with the digest of another request: the call, its arguments or its tool are others now. Show the request that waits, and decide about that"
-
-/** The problem of a decision that came too late. */
-export const expired = "that has expired. Decide again"
-
-/**
- * A decision about a call that does not wait for it.
- *
- * **Details**
- *
- * `problem` is `unknown` for a call that is not waiting (it never was, or it is decided already), `changed` for a call
- * that waits, but has another digest: the decision is about other arguments, another turn or another contract of the
- * tool. It is `ambiguous` where calls of several agents have this id and digest and no `path` was given, `repeated` for
- * a second decision in the same list, `expired` after its `expiresAt`, `malformed` for a value that is no decision: its
- * `approved` is neither `true` nor `false`, for example. `pending` are the ids that do wait.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect-emissary/agent/InvalidDecision")(
-  "InvalidDecision",
-  {
-    callId: Schema.String,
-    problem: Schema.Literals(["unknown", "changed", "ambiguous", "repeated", "expired", "malformed"]),
-    pending: Schema.Array(Schema.String)
-  }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    const pending = this.pending.length === 0 ? "none" : quoteAll(this.pending)
-    const found = {
-      unknown: "one that does not wait for a decision: it never did, or it was decided before",
-      changed: `one ${changed}`,
-      ambiguous: "one that several agents have; add the path of the request",
-      repeated: "a second decision about the same call",
-      expired: `one ${expired}`,
-      malformed
-    }[this.problem]
-    return `expected a decision about a waiting call, found ${JSON.stringify(this.callId)}, ${found}. Waiting: ${pending}.`
-  }
-}
-
-const EventErrorReason = Schema.Struct({
-  _tag: Schema.Literals(["Unexpected", "UnknownCall", "CallStatus", "Conversation"]),
-  expected: Schema.String,
-  found: Schema.String
-})
-
-type EventErrorReason = typeof EventErrorReason.Type
-
-/**
- * An event does not fit the state it was applied to: events are missing, out of
- * order or doubled, or two drivers write to one run.
- *
- * **Details**
- *
- * `event` is the tag of the event, `index` its place in the list when a list was
- * folded, `path` the ids of the enclosing calls when it is the event of an agent that
- * runs as a tool. The tag of `reason` is one of:
- *
- * - `Unexpected`: the event has no place in this state of the run.
- * - `UnknownCall`: the event names a call that is not open.
- * - `CallStatus`: the call is open, but not ready for this event; for a call that has
- *   started, for example, there is no second `ToolStarted`.
- * - `Conversation`: the message does not continue the conversation.
- *
- * @category errors
- * @since 0.1.0
- */
-export class EventError extends Schema.TaggedError<EventError>("effect-emissary/agent/RunEventError")("RunEventError", {
-  event: Schema.String,
-  path: Schema.Array(Schema.String),
-  index: Schema.optionalKey(Schema.Int),
-  reason: EventErrorReason
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    const where = this.path.length === 0 ? "" : ` in the run of call ${this.path.join(" > ")}`
-    const index = this.index === undefined ? "" : ` at index ${this.index}`
-    return `${this.event}${index}${where} does not fit the run: expected ${this.reason.expected}, found ${this.reason.found}. Apply each event once, in the order in which it happened, from one driver at a time.`
-  }
-}
-
 /**
  * A call that may be run.
  *
@@ -212,12 +122,14 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
  * - `started`: it was lost with its process: no second `ToolStarted`. The run of an agent continues from `child`. Any
  *   other started call belongs to an idempotent tool, and runs again. A driver settles it with `lostCall` where it
  *   cannot run as it did: its approval or its tool has changed.
+ * - `answers`: the answers to the questions that its handler has asked. It asked them before, and runs again with them.
  */
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
   readonly approved?: Extract<CallStatus, { readonly _tag: "Approved" }>
   readonly started: boolean
   readonly child?: State
+  readonly answers?: ReadonlyArray<runRequests.Answered>
 }
 
 /**
@@ -258,15 +170,7 @@ export type Action =
 /** The action with this tag. */
 export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _tag: Tag }>
 
-export type ApplyResult = Result.Result<State, EventError>
-
-const reject = (
-  event: Event,
-  tag: EventErrorReason["_tag"],
-  expected: string,
-  found: string
-): Result.Result<never, EventError> =>
-  Result.fail(new EventError({ event: event._tag, path: [], reason: { _tag: tag, expected, found } }))
+type ApplyResult = Applied<State>
 
 const unexpected = (event: Event, expected: string, found: string) => reject(event, "Unexpected", expected, found)
 
@@ -292,7 +196,7 @@ const quoteAll = (ids: ReadonlyArray<string>): string => ids.map((id) => JSON.st
  * @since 0.1.0
  */
 export const start = (event: EventOf<"RunStarted">): State => {
-  const { _tag, at, contracts, parts, ...fields } = event
+  const { _tag, at, budgets, contracts, parts, ...fields } = event
   const { lastAssistant } = history.asHistory(event.conversation)
   return new runParts.State({
     ...fields,
@@ -305,6 +209,7 @@ export const start = (event: EventOf<"RunStarted">): State => {
     limited: false,
     mistakes: [],
     fresh: true,
+    account: budgets && ledger.open(undefined, budgets),
     startedAt: at,
     updatedAt: at,
     revision: 1
@@ -337,19 +242,28 @@ const openCallsOf = (
   })
 }
 
+/** The state after an event that begins a run. */
+export const begin = (event: Event | { readonly _tag: "no event" }): ApplyResult =>
+  event._tag === "RunStarted"
+    ? Result.succeed(start(event))
+    : reject(event, "Unexpected", "RunStarted first", event._tag)
+
 /**
  * The state after one more event.
  *
  * @category transitions
  * @since 0.1.0
  */
-export const apply = (self: State, event: Event): Result.Result<State, EventError> => {
+export const apply = (self: State, event: Event): Result.Result<State, EventError> => applyOrPlace(self, event)
+
+/** The same. `inside` is the state of the run inside after the event that this one has in it: it is put in place as it is. */
+export const applyOrPlace = (self: State, event: Event, inside?: planTransition.Inside): ApplyResult => {
   const isAnyTime = event._tag === "RunResumed" || event._tag === "ConversationRewound"
-  if (self.outcome !== undefined && !isAnyTime && !isDecision(event)) {
-    return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
+  if (self.outcome !== undefined && !isAnyTime && !runParts.isDecision(event)) {
+    return unexpected(event, "a run under way (RunResumed first)", `a run that ended ${self.outcome._tag}`)
   }
   if (self.interrupted !== undefined && self.outcome === undefined && !afterInterruption.has(event._tag)) {
-    return unexpected(event, "a run under way", "one that was interrupted and has to settle what started")
+    return unexpected(event, "a run under way", "a run that was interrupted and has to settle what started")
   }
   switch (event._tag) {
     case "RunStarted":
@@ -366,43 +280,43 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       return applyModelAnswered(self, event)
     case "AnswerDiscarded": {
       const usage = addUsage(self.usage, event.usage)
-      return self.progress === undefined
-        ? inStep(self, event, () => ({ usage }))
-        : updateState(self, event, { usage, progress: undefined, limited: false, step: undefined })
+      return self.plan === undefined
+        ? inStep(self, event, (step) => ({ usage, step: withoutReserved(step) }))
+        : updateState(self, event, { usage, plan: undefined, limited: false, step: undefined })
     }
     case "ModelMistaken":
-      return inStep(self, event, () => ({ mistakes: [...self.mistakes, event.problem] }))
-    case "PlanEvent": {
-      const progress = addPlanEvent(self.progress, event)
-      return isForgedPlan(progress)
-        ? unexpected(event, "the requests as the steps of the plan asked them", "other ones")
-        : inStep(self, event, () => ({
-            progress,
-            limited: event.event._tag === "PlanFinished" && event.event.outcome._tag === "LimitReached",
-            usage: addUsage(self.usage, usageOf(event))
-          }))
+      return inStep(self, event, (step) => ({
+        mistakes: [...self.mistakes, event.problem],
+        step: withoutReserved(step)
+      }))
+    case "BudgetNeared":
+      return updateState(self, event, { account: self.account && ledger.report(self.account, event) })
+    case "BudgetExceeded": {
+      const { limit, scope, unit, used } = event
+      return updateState(self, event, { exceeded: { scope, unit, limit, used }, step: undefined })
     }
+    case "StepRetried":
+      return applyStepRetried(self, event)
+    case "PlanEvent":
+      return applyPlanEvent(self, event, inside)
     case "ApprovalRequested":
       if (self.limited) return outOfSteps(event)
       return isForged(self, event)
-        ? wrongStatus(event, event.callId, "the digest of the request as it is shown", "another one")
-        : changeCall(self, event, ["Requested", "Approved"], () => ({
+        ? wrongStatus(event, event.callId, "the digest of the request as it is shown", "another digest")
+        : changeCall(self, event, isHandlers(event.ask) ? ["Started"] : ["Requested", "Approved"], (before) => ({
             _tag: "AwaitingApproval",
             arguments: event.arguments,
-            digest: event.digest
+            digest: event.digest,
+            ...defined({ ask: event.ask, answers: answersOf(before) })
           }))
     case "ApprovalDecided":
-      return self.progress === undefined
-        ? applyApprovalDecided(self, event)
-        : applyProgressDecided(self, self.progress, event)
+      return applyApprovalDecided(self, event)
     case "ToolStarted":
       return self.limited ? outOfSteps(event) : applyToolStarted(self, event)
     case "ToolFinished":
       return applyToolFinished(self, event)
     case "ChildEvent":
-      return self.progress !== undefined
-        ? applyProgressDecided(self, self.progress, event)
-        : applyChildEvent(self, event)
+      return applyChildEvent(self, event, inside)
     case "RunInterrupted":
       return updateState(self, event, { interrupted: defined({ reason: event.reason }), step: undefined })
     case "RunFinished":
@@ -411,12 +325,16 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       return updateState(self, event, {
         outcome: undefined,
         interrupted: undefined,
+        exceeded: undefined,
+        account: resumedAccount(self, event),
         // A limit that was never reported, because the process died first, still holds
         limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
         step: undefined,
+        model: undefined,
         mistakes: [],
         fresh: true,
-        progress: hasPauses(self) ? { ...self.progress, isAskedAgain: true } : self.progress,
+        // The model gets another chance
+        answer: self.outcome?._tag === "LoopDetected" ? undefined : self.answer,
         maxSteps: event.maxSteps ?? self.maxSteps,
         context: event.context ?? self.context,
         ...(event.change && changedFields(self, event.change))
@@ -424,29 +342,31 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
   }
 }
 
+/** True for a question of a handler, which runs again with the answer. */
+const isHandlers = (ask: runRequests.Ask | undefined): boolean => ask?.number !== undefined
+
+/** The answers to the questions that the handler of a call has asked. */
+const answersOf = (status: CallStatus) => ("answers" in status ? status.answers : undefined)
+
 /** A request whose digest covers other arguments than it shows. */
 const isForged = (
   self: State,
-  { arguments: args, callId, contract, digest }: EventOf<"ApprovalRequested">
+  { arguments: args, ask, callId, contract, digest }: EventOf<"ApprovalRequested">
 ): boolean => {
   const call = openCall(self, callId)
   const of = contract?.digest ?? call?.contract
   return (
-    call !== undefined && runParts.isForged(self, callId, { arguments: args, digest, ...defined({ contract: of }) })
+    call !== undefined &&
+    runParts.isForged(self, callId, { arguments: args, ask, digest, ...defined({ contract: of }) })
   )
 }
-
-/** True for a plan that has ended because it waits, and whose events show other requests than were asked. */
-const isForgedPlan = ({ events }: runParts.Progress): boolean =>
-  Option.exists(Chunk.last(events), isPaused) &&
-  planRequests.areForged({ start, apply, requests: approvalRequests }, events)
 
 /**
  * True for a state, read from outside, that shows other requests than were asked. Its Schema checks the requests of
  * calls.
  */
 export const isForgedState = (self: State): boolean =>
-  (self.progress !== undefined && isForgedPlan(self.progress)) ||
+  (self.plan !== undefined && plans.isForged(self.plan)) ||
   !endsWithRequests(self) ||
   self.calls.some(
     ({ status }) => status._tag === "Started" && status.child !== undefined && isForgedState(status.child)
@@ -456,9 +376,7 @@ export const isForgedState = (self: State): boolean =>
 const endsWithRequests = (self: State): boolean => {
   const { outcome } = self
   if (outcome?._tag !== "AwaitingApproval") return true
-  return approvalRequests(self).every((request) =>
-    outcome.requests.some((shown) => concerns(request, shown) && Equal.equals(request, shown))
-  )
+  return requests(self).every((request) => outcome.requests.some((shown) => Equal.equals(request, shown)))
 }
 
 /** A state without its version. Its requests are as they were asked. */
@@ -484,14 +402,20 @@ export const next = (self: State): Action => {
   if (self.outcome !== undefined) return { _tag: "Finished", outcome: self.outcome }
   if (self.interrupted !== undefined) {
     const settled = recover(self)
-    return settled.length > 0
-      ? { _tag: "RunTools", calls: [], settled }
-      : { _tag: "Finished", outcome: { _tag: "Interrupted", ...self.interrupted } }
+    if (settled.length > 0) return { _tag: "RunTools", calls: [], settled }
+    const interrupted: runParts.Outcome = { _tag: "Interrupted", ...self.interrupted }
+    return { _tag: "Finished", outcome: exceededOutcome(self) ?? interrupted }
   }
+  const exceeded = exceededOutcome(self)
+  if (exceeded !== undefined) return { _tag: "Finished", outcome: exceeded }
   if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
-  if (self.progress !== undefined) return nextInProgress(self, self.progress)
+  if (self.plan !== undefined) return nextInPlan(self, self.plan)
   return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
 }
+
+/** The outcome of a run whose budget has refused a call, or is used up. */
+export const exceededOutcome = ({ exceeded }: State): runParts.Outcome | undefined =>
+  exceeded && { _tag: "BudgetExceeded", ...exceeded }
 
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
@@ -512,11 +436,12 @@ const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): 
   result
 })
 
-/** One decision is enough for an answer in progress to continue. */
-const nextInProgress = (self: State, { decisions, isAskedAgain }: runParts.Progress): Action => {
-  const requests = approvalRequests(self)
-  return decisions.length === 0 && isAskedAgain !== true && Arr.isReadonlyArrayNonEmpty(requests)
-    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
+/** One decision is enough for a plan to continue. A step that paused by itself runs again in a run that was resumed. */
+const nextInPlan = (self: State, { outcome }: runParts.PlanState): Action => {
+  const open = requests(self)
+  const isContinued = outcome?._tag === "Paused" && open.length < outcome.requests.length
+  return Arr.isReadonlyArrayNonEmpty(open) && !isContinued && !(self.fresh && hasPauses(self))
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests: open } }
     : nextModelCall(self, "answer")
 }
 
@@ -526,10 +451,10 @@ const nextForCalls = (self: State): Action => {
   for (const { part, status } of self.calls) {
     switch (status._tag) {
       case "Requested":
-        calls.push({ part, started: false })
+        calls.push(defined({ part, started: false, answers: status.answers }))
         break
       case "Approved":
-        calls.push({ part, approved: status, started: false })
+        calls.push(defined({ part, approved: status, started: false, answers: status.answers }))
         break
       case "Settled":
         settled.push(settleCall(part, status.result))
@@ -538,7 +463,7 @@ const nextForCalls = (self: State): Action => {
         if (status.child !== undefined) {
           if (!awaitsDecisions(status.child)) calls.push({ part, started: true, child: status.child })
         } else if (status.idempotent === true) {
-          calls.push(defined({ part, approved: status.approved, started: true }))
+          calls.push(defined({ part, approved: status.approved, started: true, answers: status.answers }))
         } else {
           settled.push(settleCall(part, lostCall))
         }
@@ -547,9 +472,9 @@ const nextForCalls = (self: State): Action => {
         break
     }
   }
-  const requests = calls.length > 0 || settled.length > 0 ? [] : approvalRequests(self)
-  return Arr.isReadonlyArrayNonEmpty(requests)
-    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
+  const waiting = calls.length > 0 || settled.length > 0 ? [] : requests(self)
+  return Arr.isReadonlyArrayNonEmpty(waiting)
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests: waiting } }
     : { _tag: "RunTools", calls, settled }
 }
 
@@ -568,6 +493,10 @@ const nextAfterAnswer = (self: State): Action => {
   if (finishReason !== undefined) return { _tag: "Finished", outcome: { _tag: "Stopped", finishReason } }
   const { output } = answer
   if (output?._tag === "Valid") return { _tag: "Finished", outcome: { _tag: "Completed", output: output.value } }
+  const repeated = answer.calls > 0 || answer.outputCall ? repetitionIn(self, answer.repeatedCalls) : undefined
+  if (repeated !== undefined && repetition.isEnd(repeated, answer.repeatedCalls)) {
+    return { _tag: "Finished", outcome: { _tag: "LoopDetected", ...repeated } }
+  }
   if (answer.calls > 0 || answer.finishReason === "pause" || answer.finishReason === cutOff) {
     return nextModelCall(self, purpose)
   }
@@ -584,6 +513,15 @@ const nextAfterAnswer = (self: State): Action => {
   return { _tag: "Finished", outcome: { _tag: "InvalidOutput", issues: output.issues } }
 }
 
+/** The number of times in a row that the newest calls were made with the same results. */
+export const repetitionIn = (
+  self: State,
+  limits: repetition.RepeatedCalls | undefined
+): repetition.Repetition | undefined =>
+  self.steps < repetition.least(limits)
+    ? undefined
+    : repetition.find(self.conversation, limits, (tool) => newestContract(self, tool)?.annotations.polls === true)
+
 const hasStepsLeft = (self: Pick<State, "maxSteps" | "steps">): boolean =>
   self.maxSteps === "unlimited" || self.steps < self.maxSteps
 
@@ -599,15 +537,50 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "ToolFinished",
   "ChildEvent",
   "ApprovalDecided",
+  "BudgetNeared",
   "ConversationRewound",
   "RunFinished",
   "RunResumed"
 ])
 
+/** The limits of the budgets of a run, and how much of them is used. What is reserved counts, and the time up to now. */
+export const usagesOf = (self: State, now?: DateTime.Utc): ReadonlyArray<ledger.Usage> | undefined => {
+  const { account } = self
+  if (account === undefined) return undefined
+  const millis = now === undefined ? 0 : millisSince(self, now)
+  return ledger.usages(account, ledger.add(runParts.reservedIn(self), { millis }))
+}
+
+/** The time of a run that is under way. */
+const millisSince = ({ outcome, updatedAt }: State, now: DateTime.Utc): number =>
+  outcome === undefined ? Math.max(0, now.epochMilliseconds - updatedAt.epochMilliseconds) : 0
+
+/** The account after an event. No time passes between a process that died and the next one. */
+const chargedAccount = (self: State, account: ledger.Account, event: Event): ledger.Account => {
+  const amounts = runParts.chargeOf(event)
+  const millis = event._tag === "RunResumed" ? 0 : millisSince(self, runParts.timeOf(event))
+  return amounts === undefined && millis === 0 ? account : ledger.charge(account, { ...amounts, millis })
+}
+
+const resumedAccount = (self: State, event: EventOf<"RunResumed">): StateFields["account"] => {
+  const charged = self.account && chargedAccount(self, self.account, event)
+  return event.budgets === undefined ? charged : ledger.open(charged, event.budgets)
+}
+
+/** The event that follows from a state: most of a budget is used. */
+export const followOf = ({ account, outcome, updatedAt }: State): Event | undefined => {
+  if (account === undefined || outcome !== undefined) return undefined
+  const near = ledger.nearing(account)
+  return near && { _tag: "BudgetNeared", at: updatedAt, ...near }
+}
+
 const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult => {
   const state: Types.Mutable<State> = copyWith(self, fields)
-  state.updatedAt = timeOf(event)
+  state.updatedAt = runParts.timeOf(event)
   state.revision += 1
+  if (self.account !== undefined && fields.account === undefined) {
+    state.account = chargedAccount(self, self.account, event)
+  }
   return takePending(state, event)
 }
 
@@ -617,26 +590,26 @@ const copyWith = (self: State, fields: Partial<StateFields>): State => Object.as
 /** Puts waiting user messages, and the newest instructions behind them, into the conversation, once nothing is open: a fresh budget. */
 const takePending = (self: State, event: Event): ApplyResult => {
   if (self.pending.length === 0 || isAnswering(self)) return Result.succeed(self)
-  let histories: Histories = self
   const maxSteps = self.pending.at(-1)?.maxSteps ?? self.maxSteps
   const messages: Array<Message.Message> = self.pending.map(({ message }) => message)
   const instructed = self.pending.findLast(({ instructions }) => instructions !== undefined)
   if (instructed?.instructions !== undefined) messages.push(instructed.instructions)
-  for (const message of messages) {
-    const appended = appendMessage(histories, event, message)
-    if (Result.isFailure(appended)) return Result.fail(appended.failure)
-    histories = appended.success
-  }
-  const { conversation, view } = histories
   const fresh = { pending: [], steps: 0, answer: undefined, limited: false, mistakes: [] }
-  return Result.succeed(copyWith(self, { ...fresh, conversation, view, maxSteps }))
+  return Result.map(appendAll(self, event, messages), (histories) =>
+    copyWith(self, { ...fresh, ...histories, maxSteps })
+  )
 }
 
-/** True while calls are open or an answer is in progress: user messages wait. */
-const isAnswering = ({ calls, progress }: State): boolean => calls.length > 0 || progress !== undefined
+/** True while calls are open or a plan is under way: user messages wait. */
+const isAnswering = ({ calls, plan }: State): boolean => calls.length > 0 || plan !== undefined
 
-const inStep = (self: State, event: Event, fields: () => Partial<StateFields>): ApplyResult =>
-  self.step === undefined ? noStep(event) : updateState(self, event, fields())
+const inStep = (
+  self: State,
+  event: Event,
+  fields: (step: NonNullable<State["step"]>) => Partial<StateFields>
+): ApplyResult => (self.step === undefined ? noStep(event) : updateState(self, event, fields(self.step)))
+
+const withoutReserved = ({ reserved: _, ...step }: NonNullable<State["step"]>): State["step"] => step
 
 const noStep = (event: Event) => unexpected(event, "a StepStarted before it", "no model call under way")
 
@@ -649,11 +622,7 @@ const addUsage = (total: Message.TokenUsage, usage: Message.TokenUsage | undefin
 /** The whole conversation, and the view of it that models receive. */
 type Histories = Pick<State, "conversation" | "view">
 
-const appendMessage = (
-  self: Histories,
-  event: Event,
-  message: Message.Message
-): Result.Result<Histories, EventError> => {
+const appendMessage = (self: Histories, event: Event, message: Message.Message): Applied<Histories> => {
   const { view } = self
   if (view === undefined) {
     return Result.map(appendTo(self.conversation, event, message), (conversation) => ({ conversation, view }))
@@ -665,11 +634,21 @@ const appendMessage = (
   )
 }
 
+const appendAll = (self: Histories, event: Event, messages: ReadonlyArray<Message.Message>): Applied<Histories> => {
+  let histories: Histories = { conversation: self.conversation, view: self.view }
+  for (const message of messages) {
+    const appended = appendMessage(histories, event, message)
+    if (Result.isFailure(appended)) return appended
+    histories = appended.success
+  }
+  return Result.succeed(histories)
+}
+
 const appendTo = (
   self: history.Conversation,
   event: Event,
   message: Message.Message
-): Result.Result<history.Conversation, EventError> => {
+): Applied<history.Conversation> => {
   const appended = history.append(self, message)
   return Result.isSuccess(appended)
     ? Result.succeed(appended.success)
@@ -681,14 +660,34 @@ const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult
     return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
   }
   const { instructions, maxSteps, message } = event
+  if (maxSteps === undefined) return applySteering(self, event)
   const pending = [...self.pending, { message, maxSteps, ...defined({ instructions }) }]
   // A message that waits is refused now if it could never be taken
-  const fits: Result.Result<unknown, EventError> = isAnswering(self)
-    ? appendTo(Conversation.empty, event, message)
-    : Result.void
+  const fits: Applied<unknown> = isAnswering(self) ? appendTo(Conversation.empty, event, message) : Result.void
   // A message waits for a step that has paused, and does not run it again
-  const progress = self.progress && { events: self.progress.events, decisions: self.progress.decisions }
-  return Result.flatMap(fits, () => updateState(self, event, { pending, limited: false, progress }))
+  const fresh = self.fresh && self.plan === undefined
+  return Result.flatMap(fits, () => updateState(self, event, { pending, limited: false, fresh }))
+}
+
+/**
+ * True for a run that a message can enter without a budget of its own: a model is asked next, and not for the rest of an answer that
+ * paused.
+ */
+export const isSteerable = (self: State): boolean =>
+  self.step === undefined &&
+  self.plan === undefined &&
+  self.answer?.finishReason !== "pause" &&
+  next(self)._tag === "CallModel"
+
+/** The message enters the conversation at once, and what the newest answer asked for is no longer the next step. */
+const applySteering = (self: State, event: EventOf<"InputAdded">): ApplyResult => {
+  if (!isSteerable(self))
+    return unexpected(event, "a model call next that begins an answer, or a message with maxSteps", next(self)._tag)
+  const { instructions, message } = event
+  const messages = instructions === undefined ? [message] : [message, instructions]
+  return Result.flatMap(appendAll(self, event, messages), (histories) =>
+    updateState(self, event, { ...histories, answer: undefined })
+  )
 }
 
 const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): ApplyResult => {
@@ -727,7 +726,7 @@ const applyConversationRewound = (self: State, event: EventOf<"ConversationRewou
     calls: [],
     pending: [],
     answer: undefined,
-    progress: undefined,
+    plan: undefined,
     limited: false,
     step: undefined,
     mistakes: [],
@@ -738,18 +737,55 @@ const applyConversationRewound = (self: State, event: EventOf<"ConversationRewou
 
 const applyStepStarted = (self: State, event: EventOf<"StepStarted">): ApplyResult => {
   const action = next(self)
-  const { purpose, step } = event
+  const { purpose, reserved, step } = event
   if (action._tag === "CallModel" && action.step === step && action.purpose === purpose) {
-    return updateState(self, event, { step: { step, purpose } })
+    return updateState(self, event, { step: { step, purpose, ...defined({ reserved }) } })
   }
   const expected =
     action._tag === "CallModel" ? `step ${action.step} (${action.purpose})` : `what comes next: ${action._tag}`
   return unexpected(event, expected, `step ${step} (${purpose})`)
 }
 
+const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResult => {
+  const { attempt, model, reserved } = event
+  // Another model has attempts of its own
+  const next = model === undefined ? (self.step?.attempt ?? 1) + 1 : 1
+  if (attempt !== next) return unexpected(event, `attempt ${next}`, `attempt ${attempt}`)
+  return inStep(self, event, (step) => ({
+    step: { ...step, attempt, ...defined({ reserved }) },
+    model: model ?? self.model
+  }))
+}
+
+/** The output as the model wrote it: the arguments of the output call, or the JSON of the text. `undefined` where there is none. */
+const writtenOutput = (message: Message.AssistantMessage, outputCall: string | undefined): Schema.Json | undefined =>
+  outputCall === undefined
+    ? Result.getOrUndefined(parseSized(Message.text(message), unlimited))
+    : Message.toolCalls(message).find(({ id }) => id === outputCall)?.arguments
+
+/** The check of an answer as its event has it: without a value that the message has already. */
+export const recordedCheck = (
+  message: Message.AssistantMessage,
+  output: runParts.OutputCheck,
+  outputCall?: string
+): runParts.RecordedCheck =>
+  output._tag === "Valid" && Equal.equals(writtenOutput(message, outputCall), output.value)
+    ? { _tag: output._tag }
+    : output
+
+const checkOf = ({ message, output, outputCall }: EventOf<"ModelAnswered">): runParts.OutputCheck | undefined => {
+  if (output === undefined || output._tag === "Invalid") return output
+  const { value = writtenOutput(message, outputCall) } = output
+  return value === undefined ? undefined : { _tag: output._tag, value }
+}
+
 const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): ApplyResult => {
   if (self.step === undefined) return noStep(event)
   const { message } = event
+  const output = checkOf(event)
+  if (output === undefined && event.output !== undefined) {
+    return unexpected(event, "an output, or an answer that is JSON", "neither")
+  }
   for (const part of message.content) {
     if (part.type === "tool-call" && history.hasCall(self.conversation, part.id)) {
       const problem = `the call id ${JSON.stringify(part.id)} is already in the conversation; relabel it with Conversation.relabelCalls`
@@ -760,7 +796,7 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   const basis = event.contracts === undefined ? self.basis : withContracts(self, event.contracts, [])
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
     Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message, basis?.contracts)), (calls) =>
-      updateState(self, event, { ...answerFields(self, event, purpose, histories, calls), basis })
+      updateState(self, event, { ...answerFields(self, event, output, purpose, histories, calls), basis })
     )
   )
 }
@@ -777,7 +813,8 @@ const isEmpty = (message: Message.AssistantMessage): boolean =>
 
 const answerFields = (
   self: State,
-  { maxEmpty, message, output, outputCall }: EventOf<"ModelAnswered">,
+  { maxEmpty, message, outputCall, repeatedCalls }: EventOf<"ModelAnswered">,
+  output: runParts.OutputCheck | undefined,
   purpose: runParts.Purpose,
   { conversation, view }: Histories,
   calls: ReadonlyArray<OpenCall>
@@ -790,7 +827,7 @@ const answerFields = (
   const paused = message.finishReason === "pause" && outputCall === undefined
   const asksForMore = tools > 0 ? output?._tag !== "Valid" : paused
   // The answer of a plan is what its steps made, also when that is nothing
-  const isAsked = self.progress === undefined && output?._tag !== "Valid"
+  const isAsked = self.plan === undefined && output?._tag !== "Valid"
   const empty = isAsked && isEmpty(message) ? (self.answer?.empty ?? 0) + 1 : undefined
   return {
     conversation,
@@ -804,13 +841,13 @@ const answerFields = (
       calls: tools,
       outputCall: outputCall !== undefined,
       ...(message.finishReason && { finishReason: message.finishReason }),
-      ...defined({ empty, maxEmpty }),
+      ...defined({ empty, maxEmpty, repeatedCalls }),
       ...(paused ? undefined : output && { output })
     },
     limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps }),
     step: undefined,
     mistakes: [],
-    progress: undefined,
+    plan: undefined,
     fresh: false
   }
 }
@@ -819,7 +856,7 @@ const answerFields = (
 const settleOutput = (
   event: EventOf<"ModelAnswered">,
   calls: ReadonlyArray<OpenCall>
-): Result.Result<ReadonlyArray<OpenCall>, EventError> => {
+): Applied<ReadonlyArray<OpenCall>> => {
   const { output, outputCall } = event
   if (outputCall === undefined) return Result.succeed(calls)
   const index = calls.findIndex(({ part }) => part.id === outputCall)
@@ -834,10 +871,31 @@ const settleOutput = (
   return Result.succeed(withStatus(calls, index, { _tag: "Settled", result }))
 }
 
-const withStatus = (calls: ReadonlyArray<OpenCall>, index: number, status: CallStatus): ReadonlyArray<OpenCall> => {
+const withStatus = (
+  calls: ReadonlyArray<OpenCall>,
+  index: number,
+  status: CallStatus,
+  more?: Pick<OpenCall, "asked" | "contract">
+): ReadonlyArray<OpenCall> => {
   const call = calls[index]
-  return call === undefined ? calls : calls.with(index, { ...call, status })
+  return call === undefined ? calls : calls.with(index, { ...call, ...more, status })
 }
+
+/** The mark of the result of a call that a person was asked for. */
+export const askedFor = (self: State, callId: string): Pick<OpenCall, "asked"> | undefined => {
+  const call = openCall(self, callId)
+  return call !== undefined && (call.asked === true || showsRequest(call.status)) ? { asked: true } : undefined
+}
+
+/** True for a status that shows that a person was asked. The call has a mark where its status does not. */
+const showsRequest = (status: CallStatus): boolean =>
+  status._tag === "AwaitingApproval" ||
+  status._tag === "Approved" ||
+  (status._tag === "Started" && status.approved !== undefined) ||
+  (status._tag === "Settled" && typeOf(status.result) === "denied")
+
+const markAfter = (before: CallStatus, after: CallStatus): Pick<OpenCall, "asked"> | undefined =>
+  showsRequest(before) && !showsRequest(after) ? { asked: true } : undefined
 
 const withCall = (
   self: State,
@@ -860,37 +918,48 @@ const changeCall = (
 ): ApplyResult =>
   withCall(self, event, event.callId, expected, (before) => {
     const index = indexOfCall(self, event.callId)
-    const calls = withStatus(self.calls, index, statusAfter(before))
     const { contract } = event
-    const call = calls[index]
-    if (contract === undefined || call === undefined) return updateState(self, event, { calls })
-    const changed = calls.with(index, { ...call, contract: contract.digest })
-    return updateState(self, event, {
-      calls: changed,
-      basis: withContracts(self, [contract], changed)
+    const after = statusAfter(before)
+    const calls = withStatus(self.calls, index, after, {
+      ...(contract && { contract: contract.digest }),
+      ...markAfter(before, after)
     })
+    return updateState(
+      self,
+      event,
+      contract === undefined ? { calls } : { calls, basis: withContracts(self, [contract], calls) }
+    )
   })
 
 const applyToolStarted = (self: State, event: EventOf<"ToolStarted">): ApplyResult =>
   changeCall(self, event, ["Requested", "Approved"], (before) => {
     const { idempotent } = event
     const approved = idempotent === true && before._tag === "Approved" ? before : undefined
-    return { _tag: "Started", ...defined({ idempotent, approved }) }
+    return { _tag: "Started", ...defined({ idempotent, approved, answers: answersOf(before) }) }
   })
 
 const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
   withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
     if (status._tag !== "AwaitingApproval" || status.digest !== event.digest) return otherDigest(event, event.callId)
-    const { approved, ...terms } = verdictOf(event)
-    const decided: CallStatus =
-      approved === true
-        ? { _tag: "Approved", arguments: status.arguments, ...terms }
-        : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
-    return updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, event.callId), decided) })
+    const { answer = null, approved, ...terms } = runRequests.verdictOf(event)
+    const { answers, arguments: args, ask } = status
+    const decide = (): CallStatus => {
+      if (approved === false)
+        return { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? denied(ask)) }
+      if (ask === undefined) return { _tag: "Approved", arguments: args, ...terms, ...defined({ answers }) }
+      if (!isHandlers(ask)) return { _tag: "Settled", result: ToolResult.success(answer) }
+      return { _tag: "Requested", answers: [...(answers ?? []), { question: runRequests.questionIn(args), answer }] }
+    }
+    const after = decide()
+    const calls = withStatus(self.calls, indexOfCall(self, event.callId), after, markAfter(status, after))
+    return updateState(self, event, { calls })
   })
 
+const denied = (ask: runRequests.Ask | undefined): string =>
+  ask === undefined ? "The call was denied." : "There was no answer."
+
 const otherDigest = (event: Event, callId: string) =>
-  wrongStatus(event, callId, "a decision about the request", "one with another digest")
+  wrongStatus(event, callId, "a decision about the request", "a decision with another digest")
 
 const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyResult => {
   const { callId, result } = event.message
@@ -915,18 +984,20 @@ const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
 
 const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Failure" ? result.type : "success")
 
-const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): ApplyResult =>
+const applyChildEvent = (
+  self: State,
+  event: EventOf<"ChildEvent">,
+  inside: planTransition.Inside | undefined
+): ApplyResult =>
   withCall(self, event, event.callId, ["Started"], (status) => {
     const before = status._tag === "Started" ? status.child : undefined
     const isAnew = event.event._tag === "RunStarted" && event.event.runId !== before?.runId
-    const after = before === undefined || isAnew ? startChild(self, event) : apply(before, event.event)
-    if (Result.isFailure(after)) {
-      const { event: tag, path, reason } = after.failure
-      return Result.fail(new EventError({ event: tag, path: [event.callId, ...path], reason }))
-    }
+    const known = inside instanceof runParts.State ? Result.succeed(inside) : undefined
+    const after = known ?? (before === undefined || isAnew ? startChild(self, event) : apply(before, event.event))
+    if (Result.isFailure(after)) return rejectInside([event.callId], after.failure)
     return updateState(self, event, {
       calls: withStatus(self.calls, indexOfCall(self, event.callId), { _tag: "Started", child: after.success }),
-      usage: addUsage(self.usage, usageOf(event.event))
+      usage: addUsage(self.usage, runParts.usageOf(event.event))
     })
   })
 
@@ -937,99 +1008,48 @@ const startChild = (self: State, { event }: EventOf<"ChildEvent">): ApplyResult 
     : unexpected(event, `depth ${self.depth + 1}`, `depth ${event.depth}`)
 }
 
+/** An answer without the count of empty answers. */
+const uncounted = ({ empty: _, ...answer }: NonNullable<State["answer"]>): State["answer"] => answer
+
 const applyFinished = (self: State, event: EventOf<"RunFinished">): ApplyResult => {
   const action = next(self)
   const { outcome } = event
   // Runs that were recorded before empty answers were asked again ended with them
-  const before =
-    self.answer?.empty === undefined ? action : next(copyWith(self, { answer: Struct.omit(self.answer, ["empty"]) }))
-  if (outcome._tag === "AwaitingApproval" && !Equal.equals(outcome.requests, approvalRequests(self))) {
-    return unexpected(event, "the requests as they were asked", "other ones")
+  const before = self.answer?.empty === undefined ? action : next(copyWith(self, { answer: uncounted(self.answer) }))
+  if (outcome._tag === "AwaitingApproval" && !Equal.equals(outcome.requests, requests(self))) {
+    return unexpected(event, "the requests as they were asked", "other requests")
   }
-  if ([action, before].some((one) => one._tag === "Finished" && one.outcome._tag === outcome._tag)) {
-    return updateState(self, event, { outcome, step: undefined })
+  const known = [action, before].find((one) => one._tag === "Finished" && one.outcome._tag === outcome._tag)
+  if (known?._tag === "Finished") {
+    const isWhole = outcome._tag !== "Completed" || outcome.output !== undefined
+    return updateState(self, event, { outcome: isWhole ? outcome : known.outcome, step: undefined })
   }
   const expected = action._tag === "Finished" ? action.outcome._tag : `what comes next: ${action._tag}`
   return unexpected(event, expected, outcome._tag)
 }
 
-/** The plan records the decisions that hold before it continues, so the others are over then. */
-const addPlanEvent = (self: runParts.Progress | undefined, event: EventOf<"PlanEvent">): runParts.Progress => {
-  const { decisions = [], events = Chunk.empty() } = self ?? {}
-  const recorded = decisionIn(event)
-  return {
-    events: Chunk.append(events, event.event),
-    decisions: recorded === undefined ? [] : decisions.filter((decision) => !concerns(decision, recorded))
-  }
-}
-
-const isPaused = (event: runParts.PlanRunEvent): boolean =>
-  event._tag === "PlanFinished" && event.outcome._tag === "Paused"
-
-/** The requests of a plan that has ended because it waits, without decided requests. */
-const requestsInProgress = ({ decisions, events }: runParts.Progress): ReadonlyArray<ApprovalRequest> => {
-  const last = Option.getOrUndefined(Chunk.last(events))
-  return last?._tag === "PlanFinished" && last.outcome._tag === "Paused"
-    ? planRunParts
-        .requestsOf(last.outcome)
-        .filter((request) => !decisions.some((decision) => concerns(decision, request)))
-    : []
+const applyPlanEvent = (
+  self: State,
+  event: EventOf<"PlanEvent">,
+  inside: planTransition.Inside | undefined
+): ApplyResult => {
+  const { event: inner } = event
+  if (self.step === undefined && !runParts.isDecision(event)) return noStep(event)
+  const known = inside instanceof runParts.PlanState ? Result.succeed(inside) : undefined
+  const after = known ?? (self.plan === undefined ? plans.begin(inner) : plans.apply(self.plan, inner))
+  return Result.isFailure(after)
+    ? Result.fail(after.failure)
+    : updateState(self, event, {
+        plan: after.success,
+        limited: after.success.outcome?._tag === "LimitReached",
+        fresh: false,
+        usage: addUsage(self.usage, runParts.usageOf(event))
+      })
 }
 
 /** True while a step of a plan waits that has paused by itself. */
-export const hasPauses = (self: State): self is State & { readonly progress: runParts.Progress } => {
-  const last = self.progress && Option.getOrUndefined(Chunk.last(self.progress.events))
-  return last?._tag === "PlanFinished" && last.outcome._tag === "Paused" && last.outcome.pauses.length > 0
-}
-
-/** A decision about something that the plan waits for. The event has the path of the request. */
-const applyProgressDecided = (
-  self: State,
-  progress: runParts.Progress,
-  event: EventOf<"ApprovalDecided" | "ChildEvent">
-): ApplyResult => {
-  const { event: inner, path } = innermost(event)
-  if (inner._tag !== "ApprovalDecided") {
-    return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
-  }
-  const { callId } = inner
-  const requests = requestsInProgress(progress)
-  const request = requests.find((request) => names({ ...inner, path }, request))
-  if (request === undefined) {
-    return unknownCall(
-      event,
-      callId,
-      requests.map(({ callId }) => callId)
-    )
-  }
-  if (request.digest !== inner.digest) return otherDigest(event, callId)
-  const decision = { callId, path, ...verdictOf(inner) }
-  return updateState(self, event, { progress: { ...progress, decisions: [...progress.decisions, decision] } })
-}
-
-/** The part of a decision that its event and the states after it keep. */
-export const verdictOf = (decision: Omit<Decision, "callId" | "path">): runParts.Verdict => {
-  const { approved, decidedBy, digest, expiresAt, reason } = decision
-  return { approved, digest, ...defined({ reason, decidedBy, expiresAt }) }
-}
-
-/** False for a decision that was read from outside and never decoded: `approved: "false"` is no approval. */
-export const isWellFormed: (decision: Decision) => boolean = Schema.is(runParts.Decision)
-
-/** Sound: isWellFormed refuses it before anything but the id is read. */
-const noDecision = { callId: "" } as Decision
-
-/** Decisions as a list, in which a value that is none, for example of a form, is malformed. */
-export const listDecisions = (decisions: ReadonlyArray<Decision> | undefined): ReadonlyArray<Decision> => {
-  if (decisions === undefined) return []
-  return Array.isArray(decisions)
-    ? decisions.map((decision) => (typeof decision === "object" && decision !== null ? decision : noDecision))
-    : [noDecision]
-}
-
-/** True from the time on at which a decision no longer counts. */
-export const isExpired = ({ expiresAt }: Pick<Decision, "expiresAt">, at: DateTime.Utc): boolean =>
-  expiresAt !== undefined && DateTime.isGreaterThanOrEqualTo(at, expiresAt)
+export const hasPauses = ({ plan }: State): boolean =>
+  plan?.outcome?._tag === "Paused" && plan.outcome.requests.some(({ _tag }) => _tag === "Pause")
 
 /**
  * The events that record decisions. Each must be about a call that waits by an event of this
@@ -1071,75 +1091,32 @@ export const isExpired = ({ expiresAt }: Pick<Decision, "expiresAt">, at: DateTi
  */
 export const decide = (
   self: State,
-  decisions: ReadonlyArray<Decision>,
+  decisions: ReadonlyArray<runRequests.Decision> | undefined,
   at: DateTime.Utc
-): Result.Result<ReadonlyArray<Event>, InvalidDecision> => {
-  const requests = approvalRequests(self)
-  const decided = new Set<ApprovalRequest>()
-  const events: Array<Event> = []
-  for (const decision of decisions) {
-    const found = findWaiting(decision, requests, decided, at)
-    if (Result.isFailure(found)) {
-      const pending = requests.map(({ callId }) => callId)
-      return Result.fail(new InvalidDecision({ callId: String(decision.callId), problem: found.failure, pending }))
+): Result.Result<ReadonlyArray<Event>, runRequests.InvalidDecision> => runRequests.decide(openIn(self), decisions, at)
+
+/** The requests of a run, with the events that record decisions about them. */
+export const openIn = ({ calls, plan }: State): ReadonlyArray<runRequests.Open<Event>> => [
+  ...(plan?.outcome?._tag === "Paused" ? plans.openIn(plan).map(openInPlan) : []),
+  ...calls.flatMap(({ part: { id: callId, name }, status }): ReadonlyArray<runRequests.Open<Event>> => {
+    if (status._tag === "AwaitingApproval") {
+      return [
+        {
+          request: runRequests.requestOf({ ...status, callId, name }),
+          record: (verdict, at) => ({ _tag: "ApprovalDecided", at, callId, ...verdict })
+        }
+      ]
     }
-    decided.add(found.success)
-    events.push(decisionEvent(decision, found.success, at))
-  }
-  return Result.succeed(events)
-}
-
-/** A call or a step that a decision can be about. */
-export type Waiting = Pick<Decision, "callId" | "path" | "digest">
-
-const names = ({ callId, path }: Waiting, waiting: Waiting): boolean =>
-  waiting.callId === callId && (path === undefined || Equal.equals(path, waiting.path ?? []))
-
-export const concerns = (decision: Waiting, waiting: Waiting): boolean =>
-  names(decision, waiting) && waiting.digest === decision.digest
-
-/** The item that a decision which is taken now is about, or why it is refused. Earlier decisions are about `decided`. */
-export const findWaiting = <W extends Waiting>(
-  decision: Decision,
-  waiting: ReadonlyArray<W>,
-  decided: ReadonlySet<W>,
-  at: DateTime.Utc
-): Result.Result<W, InvalidDecision["problem"]> => {
-  if (!isWellFormed(decision)) return Result.fail("malformed")
-  const named = waiting.filter((one) => names(decision, one))
-  const candidates = named.filter((one) => concerns(decision, one))
-  const [one] = candidates
-  if (one === undefined) return Result.fail(named.length === 0 ? "unknown" : "changed")
-  if (candidates.length > 1) return Result.fail("ambiguous")
-  if (decided.has(one)) return Result.fail("repeated")
-  return isExpired(decision, at) ? Result.fail("expired") : Result.succeed(one)
-}
-
-const decisionEvent = (decision: Decision, { path = [] }: ApprovalRequest, at: DateTime.Utc): Event =>
-  path.reduceRight<Event>((event, callId) => ({ _tag: "ChildEvent", at, callId, event }), {
-    _tag: "ApprovalDecided",
-    at,
-    callId: decision.callId,
-    ...verdictOf(decision)
+    return status._tag === "Started" && status.child !== undefined
+      ? runRequests.inside(openIn(status.child), [callId], (event, at) => ({ _tag: "ChildEvent", at, callId, event }))
+      : []
   })
+]
 
-/** An event that no other is inside of, and the calls and steps around it. An event of a plan has its `PlanEvent` around it. */
-interface Innermost {
-  readonly event: Exclude<Event, { readonly _tag: "ChildEvent" }>
-  readonly path: ReadonlyArray<string>
-}
-
-/** The event inside of the events of runs around it. */
-export const innermost = (event: Event, path: ReadonlyArray<string> = []): Innermost => {
-  if (event._tag === "ChildEvent") return innermost(event.event, [...path, event.callId])
-  const inner = event._tag === "PlanEvent" ? event.event : undefined
-  if (inner?._tag === "AgentChanged") return innermost(inner.event, [...path, inner.step])
-  return inner?._tag === "NestedChanged"
-    ? innermost({ _tag: "PlanEvent", event: inner.event }, [...path, inner.step])
-    : { event, path }
-}
-
-export const timeOf = (event: Event): DateTime.Utc => (event._tag === "PlanEvent" ? event.event.at : event.at)
+const openInPlan = ({ record, request }: runRequests.Open<runParts.PlanRunEvent>): runRequests.Open<Event> => ({
+  request,
+  record: (verdict, at) => ({ _tag: "PlanEvent", event: record(verdict, at) })
+})
 
 /** The finish reason of an answer that was cut off, because its run was stopped while the model was writing. */
 export const cutOff = "interrupted"
@@ -1158,59 +1135,6 @@ const stopReasons: ReadonlyMap<string | undefined, runParts.StopReason> = new Ma
 /** The number of empty answers in a row that the model is asked again for. */
 const defaultMaxEmpty = 1
 
-/**
- * The tokens that an event reports, of the run itself or of a run inside it. The usage of a
- * run is the sum over its events.
- */
-export const usageOf = (self: Event): Message.TokenUsage | undefined => {
-  const { event } = innermost(self)
-  if (event._tag === "ModelAnswered") return event.message.usage
-  return event._tag === "AnswerDiscarded" ? event.usage : undefined
-}
-
-const deferrable: ReadonlySet<Event["_tag"]> = new Set([
-  "RunStarted",
-  "RunResumed",
-  "ConversationFitted",
-  "StepStarted",
-  "ApprovalRequested",
-  "ApprovalDecided"
-])
-
-const deferrableOfPlan: ReadonlySet<runParts.PlanRunEvent["_tag"]> = new Set([
-  "PlanStarted",
-  "PlanResumed",
-  "StepDecided"
-])
-
-/** True for an event that can be written together with the next one: nothing has happened outside of the run before that. */
-export const isDeferrable = (self: Event): boolean => {
-  const { event } = innermost(self)
-  return event._tag === "PlanEvent" ? deferrableOfPlan.has(event.event._tag) : deferrable.has(event._tag)
-}
-
-/** The decision in an event, of a plan for example. */
-const decisionIn = (self: Event): Waiting | undefined => {
-  const { event, path } = innermost(self)
-  if (event._tag === "ApprovalDecided") return { ...event, path }
-  return event._tag === "PlanEvent" && event.event._tag === "StepDecided" ? { ...event.event, path } : undefined
-}
-
-/** True for a decision, of this run or of one inside it, which has ended. A plan records its own while it runs. */
-export const isDecision = (event: Event): boolean =>
-  event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
-
-/**
- * Requests of a run and of runs inside it. A request of the run itself has an empty path
- * where one inside has the same id.
- */
-export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): ReadonlyArray<ApprovalRequest> => {
-  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
-  return requests.map((request) =>
-    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
-  )
-}
-
 export const hasUserMessage = (conversation: history.Conversation): boolean =>
   history.messages(conversation).some(({ role }) => role === "user")
 
@@ -1218,28 +1142,17 @@ export const hasUserMessage = (conversation: history.Conversation): boolean =>
 export const hasInput = (self: State): boolean => self.pending.length > 0 || hasUserMessage(self.conversation)
 
 /**
- * The decisions that a run needs, calls of agents that run as tools included.
+ * The requests that a run waits with. Requests of agents that run as tools are among them.
  *
  * @category getters
  * @since 0.1.0
  */
-export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
-  const requests: Array<ApprovalRequest> = []
-  addRequests(self, [], requests)
-  return disambiguate(requests)
-}
+export const requests = (self: State): ReadonlyArray<runRequests.Request> => runRequests.requestsOf(openIn(self))
 
-const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
-  const add = ({ path: own = [], ...request }: ApprovalRequest) => {
-    const whole = [...path, ...own]
-    requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
-  }
-  if (self.progress !== undefined) requestsInProgress(self.progress).forEach(add)
-  for (const { part, status } of self.calls) {
-    if (status._tag === "AwaitingApproval") {
-      add({ callId: part.id, name: part.name, arguments: status.arguments, digest: status.digest })
-    } else if (status._tag === "Started" && status.child !== undefined) {
-      addRequests(status.child, [...path, part.id], requests)
-    }
-  }
-}
+/** The transition of plans, which run in the place of a model, and in whose steps agents run. */
+export const plans = planTransition.withAgents({ begin, apply, openIn, isForged: isForgedState })
+
+/** The state of a plan without its version. Its requests are as they were asked. */
+export const PlanStateSchema: Schema.Codec<runParts.PlanState, unknown> = runParts.PlanStateSchema.check(
+  Schema.makeFilter((state) => !plans.isForged(state), { expected: "the requests as they were asked" })
+)

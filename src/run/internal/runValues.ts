@@ -14,6 +14,8 @@ import type * as history from "../../conversation/internal/history.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { toSchemaIssue } from "../../payload/internal/problems.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
+import * as ledger from "./ledger.ts"
+import * as runRequests from "./runRequests.ts"
 
 /**
  * The reasons to end a run without an answer. Calls of an answer with one of these finish reasons never run. `empty` is
@@ -54,6 +56,17 @@ export const OutputCheck = Schema.Union([
 ])
 
 export type OutputCheck = typeof OutputCheck.Type
+
+/**
+ * The check as the event of the answer has it. Without `value` the output is what the model wrote: the arguments of the output call, or
+ * else the JSON of the text.
+ */
+export const RecordedCheck = Schema.Union([
+  Schema.TaggedStruct("Valid", { value: Schema.optionalKey(Schema.Json) }),
+  OutputCheck.members[1]
+])
+
+export type RecordedCheck = typeof RecordedCheck.Type
 
 /**
  * ISO 8601 text.
@@ -103,6 +116,12 @@ export const userData: ReadonlyArray<string> = [
   // Metadata of a provider
   "/**/content/*/options",
   "/**/requests/*/arguments",
+  "/**/requests/*/schema",
+  "/**/ask/schema",
+  "/**/decisions/*/answer",
+  "/**/event/answer",
+  "/**/events/*/answer",
+  "/**/decision/answer",
   "/**/contract/parameters",
   "/**/contract/success",
   "/**/contract/failure",
@@ -135,53 +154,64 @@ export const userData: ReadonlyArray<string> = [
   "/**/events/*/parts"
 ]
 
-export const ApprovalRequest = Schema.Struct({
-  callId: Schema.String,
-  name: Schema.String,
-  arguments: Schema.Json,
-  digest: Schema.String,
-  path: Schema.optionalKey(Schema.Array(Schema.String))
-}).annotate({ identifier: "ApprovalRequest" })
-
-export type ApprovalRequest = typeof ApprovalRequest.Type
-
-/** The terms of a decision. `digest` is the digest of the request. */
-export const terms = {
-  digest: Schema.String,
-  reason: Schema.optionalKey(Schema.String),
-  decidedBy: Schema.optionalKey(Schema.String),
-  expiresAt: Schema.optionalKey(Time)
-}
-
-/** A decision, without the name of what it is about. */
-export const Verdict = Schema.Struct({ approved: Schema.Boolean, ...terms })
-
-export type Verdict = typeof Verdict.Type
-
-export const Decision = Schema.Struct({
-  callId: Schema.String,
-  digest: Schema.String,
-  approved: Schema.Boolean,
-  reason: Schema.optional(Schema.String),
-  decidedBy: Schema.optional(Schema.String),
-  expiresAt: Schema.optional(Time),
-  path: Schema.optional(Schema.Array(Schema.String))
-}).annotate({ identifier: "Decision" })
-
-export interface Decision extends Schema.Schema.Type<typeof Decision> {}
-
 export const Outcome = Schema.TaggedUnion({
   Completed: { output: Schema.optionalKey(Schema.Json) },
   MaxSteps: {},
-  AwaitingApproval: { requests: Schema.NonEmptyArray(ApprovalRequest) },
+  BudgetExceeded: ledger.Usage,
+  AwaitingApproval: { requests: Schema.NonEmptyArray(runRequests.Request) },
   Interrupted: { reason: Schema.optionalKey(Schema.String) },
   InvalidOutput: { issues: Schema.Array(PayloadError.Problem) },
-  Stopped: { finishReason: StopReason }
+  Stopped: { finishReason: StopReason },
+  LoopDetected: { tools: Schema.Array(Schema.String), times: Count }
 }).annotate({ identifier: "Outcome" })
 
 export type Outcome = typeof Outcome.Type
 
-const { approval, annotations, failure, name, parameters, success } = ToolContract.ToolContract.fields
+export const OutcomeTag = Schema.Literals([
+  "Completed",
+  "MaxSteps",
+  "BudgetExceeded",
+  "AwaitingApproval",
+  "Interrupted",
+  "InvalidOutput",
+  "Stopped",
+  "LoopDetected"
+])
+
+/** An outcome for the caller: its tag under `outcome`, its details beside it, and `Base`, which every end has. */
+export type Ended<Base, O = Outcome> = O extends { readonly _tag: infer Tag }
+  ? Base & { readonly outcome: Tag } & Omit<O, "_tag">
+  : never
+
+export const ended = <Base extends object, O extends Outcome>(base: Base, { _tag, ...details }: O): Ended<Base, O> => {
+  const end: unknown = { ...base, outcome: _tag, ...details }
+  // Sound: the tag and the details come from one outcome
+  return end as Ended<Base, O>
+}
+
+/** The other way. */
+export const outcomeOf = <Tag extends Outcome["_tag"]>(end: {
+  readonly outcome: Tag
+}): Extract<Outcome, { readonly _tag: Tag }> => {
+  const names = new Set(Object.keys(Outcome.cases[end.outcome].fields))
+  const details = Object.entries(end).filter(([name]) => names.has(name))
+  const outcome: unknown = { _tag: end.outcome, ...Object.fromEntries(details) }
+  // Sound: an end has the details of its outcome
+  return outcome as Extract<Outcome, { readonly _tag: Tag }>
+}
+
+/** The Schema of {@link Ended}. */
+export const endedSchema = <F extends Schema.Struct.Fields>(
+  base: F
+): Schema.Codec<Ended<Schema.Struct.Type<F>>, unknown> => {
+  const members = Object.values(Outcome.cases).map(({ fields: { _tag, ...details } }) =>
+    Schema.Struct({ ...base, outcome: Schema.Literal(_tag.schema.literal), ...details })
+  )
+  // Sound: each case has its literal and its details
+  return Schema.Union(members) as Schema.Top as Schema.Codec<Ended<Schema.Struct.Type<F>>, unknown>
+}
+
+const { approval, annotations, client, failure, name, parameters, success } = ToolContract.ToolContract.fields
 
 /** The contract of a call as it was when the call was made: what is compared when the run is resumed under another definition. */
 export const CallContract = Schema.Struct({
@@ -190,6 +220,7 @@ export const CallContract = Schema.Struct({
   success,
   failure,
   approval,
+  client,
   annotations,
   digest: Schema.String
 }).annotate({ identifier: "CallContract" })
@@ -222,3 +253,9 @@ export const DefinitionChange = Schema.Struct({
 })
 
 export interface DefinitionChange extends Schema.Schema.Type<typeof DefinitionChange> {}
+
+/** The name of the tool that takes a structured output, with `_` before it where a tool of the agent has it. */
+export const outputTool = "final_answer"
+
+/** True for a name that the tool of a structured output may have. */
+export const isOutputTool = (name: string): boolean => /^_*final_answer$/.test(name)

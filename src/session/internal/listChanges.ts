@@ -11,13 +11,13 @@ import * as Option from "effect/Option"
 import * as RcRef from "effect/RcRef"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type * as storage from "../../store/internal/storage.ts"
-import * as sessionFeed from "./sessionFeed.ts"
-import * as sessionIndex from "./sessionIndex.ts"
-import * as sessionList from "./sessionList.ts"
-import type { SessionLog } from "./sessionLog.ts"
-import * as sessionTypes from "./sessionTypes.ts"
-import type { ListChange, Listed, SessionError } from "./sessionTypes.ts"
+import type * as documents from "../../store/internal/documents.ts"
+import * as eventFeed from "./eventFeed.ts"
+import * as listIndex from "./listIndex.ts"
+import * as list from "./list.ts"
+import type { SessionLog } from "./eventLog.ts"
+import * as types from "./types.ts"
+import type { ListChange, Listed, SessionError } from "./types.ts"
 
 /** Rows of other processes are looked for this often. */
 const pollInterval = Duration.seconds(1)
@@ -32,9 +32,9 @@ const rowsAtATime = 200
 
 /** The rows that are at most so much older than the newest one. */
 const newestRows = Effect.fnUntraced(function* ({ index }: SessionLog) {
-  const rows: Array<sessionIndex.Row> = []
-  const isNew = ({ place }: sessionIndex.Row) =>
-    sessionIndex.timeOf(place) + longestDelay >= sessionIndex.timeOf(rows[0]?.place ?? place)
+  const rows: Array<listIndex.Row> = []
+  const isNew = ({ place }: listIndex.Row) =>
+    listIndex.timeOf(place) + longestDelay >= listIndex.timeOf(rows[0]?.place ?? place)
   let after: string | undefined
   do {
     const page = yield* index.list({ after, limit: rowsAtATime })
@@ -46,8 +46,10 @@ const newestRows = Effect.fnUntraced(function* ({ index }: SessionLog) {
 })
 
 /** Reports the sessions that other processes move to the readers in this process. */
-const poller = Effect.fnUntraced(function* (sessions: SessionLog): Effect.fn.Return<void, storage.Reason, Scope.Scope> {
-  const placesOf = (rows: ReadonlyArray<sessionIndex.Row>) => new Set(rows.map(({ place }) => place))
+const poller = Effect.fnUntraced(function* (
+  sessions: SessionLog
+): Effect.fn.Return<void, documents.Reason, Scope.Scope> {
+  const placesOf = (rows: ReadonlyArray<listIndex.Row>) => new Set(rows.map(({ place }) => place))
   let seen = placesOf(yield* newestRows(sessions))
   const look = Effect.gen(function* () {
     const rows = yield* newestRows(sessions)
@@ -75,16 +77,16 @@ const knownOf = ({ created, sequence, status }: Listed): Known => ({
 
 const removed: Known = { stamp: "", isRunning: false }
 
-type Options = sessionTypes.ListChangesOptions
+type Options = types.ListChangesOptions
 
-const isFiltered = ({ agent, metadata, status, updatedAfter, updatedBefore }: Options): boolean =>
-  [agent, metadata, status, updatedAfter, updatedBefore].some((filter) => filter !== undefined)
+const isFiltered = ({ agent, metadata, status, updatedAfter, updatedBefore, waitsFor }: Options): boolean =>
+  [agent, metadata, status, updatedAfter, updatedBefore, waitsFor].some((filter) => filter !== undefined)
 
 /** The changes for one reader, until the scope ends. */
 const reader = Effect.fnUntraced(function* (sessions: SessionLog, options: Options) {
   const { prefix = "" } = options
   const changed = new Set<string>()
-  const feed = sessionFeed.make()
+  const feed = eventFeed.make()
   const listener = (id: string) => {
     if (!id.startsWith(prefix)) return
     changed.add(id)
@@ -94,13 +96,13 @@ const reader = Effect.fnUntraced(function* (sessions: SessionLog, options: Optio
     Effect.sync(() => sessions.listeners.add(listener)),
     () => Effect.sync(() => sessions.listeners.delete(listener))
   )
-  const first = yield* sessionList.page(sessions, options)
+  const first = yield* list.page(sessions, options)
   const known = new Map(first.sessions.map((session) => [session.id, knownOf(session)]))
 
   const changeOf = (id: string, found: Listed | string | undefined): ReadonlyArray<ListChange> => {
     if (typeof found === "string") return []
     const before = known.get(id)
-    const next = found === undefined || !sessionList.selects(options, found) ? undefined : knownOf(found)
+    const next = found === undefined || !list.selects(options, found) ? undefined : knownOf(found)
     if (found !== undefined && next !== undefined) {
       known.set(id, next)
       return before?.stamp === next.stamp ? [] : [{ _tag: "Changed", session: found }]
@@ -119,11 +121,11 @@ const reader = Effect.fnUntraced(function* (sessions: SessionLog, options: Optio
     changed.clear()
     const found = yield* Effect.forEach(
       ids,
-      (id) => Effect.map(sessionList.look(sessions, id), (shown) => changeOf(id, shown)),
-      { concurrency: sessionList.concurrency }
+      (id) => Effect.map(list.look(sessions, id), (shown) => changeOf(id, shown)),
+      { concurrency: list.concurrency }
     )
     return found.flat()
-  }).pipe(Effect.mapError((reason) => new sessionTypes.SessionError({ id: prefix, reason })))
+  }).pipe(Effect.mapError((reason) => new types.SessionError({ id: prefix, reason })))
 
   const opening: ListChange = { _tag: "Page", page: first }
   const changes = Stream.paginate(undefined, () => Effect.map(next, (changes) => [changes, Option.some(undefined)]))
@@ -137,7 +139,7 @@ export const make = Effect.fnUntraced(function* (sessions: SessionLog) {
   yield* Effect.forkScoped(Effect.forever(sweeping))
   return (options: Options = {}): Stream.Stream<ListChange, SessionError> =>
     RcRef.get(polling).pipe(
-      Effect.mapError((reason) => new sessionTypes.SessionError({ id: options.prefix ?? "", reason })),
+      Effect.mapError((reason) => new types.SessionError({ id: options.prefix ?? "", reason })),
       Effect.andThen(reader(sessions, options)),
       Stream.unwrap
     )

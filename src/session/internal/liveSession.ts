@@ -1,73 +1,63 @@
 /**
- * A session in the process that has it, made of three machines over one writer: `sessionInbox` and `sessionEdit` take what comes in,
- * `sessionTurn` runs one turn after the other, and `sessionReaders` shows what is stored. `sessionWriter` has what is stored, and
+ * A session in the process that has it, made of three machines over one writer: `inbox` and `edit` take what comes in,
+ * `turns` runs one turn after the other, and `readers` shows what is stored. `writer` has what is stored, and
  * decides whether this process may write.
  */
 
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import type * as Stream from "effect/Stream"
-import type { Entry, Place } from "./sessionEvents.ts"
-import * as sessionEdit from "./sessionEdit.ts"
-import * as sessionFork from "./sessionFork.ts"
-import * as sessionInbox from "./sessionInbox.ts"
-import * as sessionReaders from "./sessionReaders.ts"
-import type { Handlers } from "./sessionService.ts"
-import * as sessionTurn from "./sessionTurn.ts"
-import type { SessionError } from "./sessionTypes.ts"
-import type * as sessionWriter from "./sessionWriter.ts"
+import * as edit from "./edit.ts"
+import * as fork from "./fork.ts"
+import * as inbox from "./inbox.ts"
+import * as readers from "./readers.ts"
+import type { Handlers } from "./service.ts"
+import type { LiveSession } from "./turns.ts"
+import * as turns from "./turns.ts"
+import type { SessionError } from "./types.ts"
+import * as writer from "./writer.ts"
 
-/** The operations that a session in memory answers. */
-type Own = Omit<Handlers, "events" | "read" | "list" | "listChanges" | "shared" | "prune">
-
-/**
- * A session in memory.
- *
- * - `answers`: its operations.
- * - `idle`: takes the session, and waits until no turn is under way or due. A call that waits for approval is no turn.
- *   Fails if the turn that is due cannot be run here. `untilIdle` only waits.
- * - `drain`: ends the turn between two events, without recording an interruption, so that the next owner resumes it there.
- *   Tool calls under way may finish. Nothing starts any more.
- * - `lost`: fails when this process can no longer write to the session.
- */
-export interface LiveSession {
-  readonly answers: Own
-  readonly events: (after: Place) => Stream.Stream<Entry, SessionError>
-  readonly idle: Effect.Effect<void, SessionError>
-  readonly untilIdle: Effect.Effect<void, SessionError>
-  readonly drain: Effect.Effect<void>
-  readonly lost: Effect.Effect<never, SessionError>
-}
+type Answers = Omit<Handlers, "events" | "live" | "read" | "list" | "listChanges" | "shared" | "prune">
 
 /** Opens a session, which may not exist yet, and runs the turns that it is to run. */
 export const open = Effect.fnUntraced(function* (
-  host: sessionWriter.Host,
+  host: writer.Host,
   id: string
 ): Effect.fn.Return<LiveSession, SessionError, Scope.Scope> {
-  const turns = yield* sessionTurn.make(host, id)
-  const { own } = turns
-  yield* sessionTurn.start(turns)
-  yield* Effect.forkIn(sessionInbox.tryHeld(turns), turns.scope)
-  const looked = own.alone(own.refresh)
-  const untilIdle = sessionReaders.untilIdle(turns)
-  return {
-    answers: {
-      send: (_, payload) => sessionInbox.send(turns, payload),
-      edit: (_, payload) => sessionEdit.edit(turns, payload),
-      withdraw: (_, { messageId }) => sessionInbox.withdraw(turns, messageId),
-      fork: (from, { at }) => sessionFork.fork(turns, from, at),
-      decide: (_, { decisions }) => sessionInbox.decide(turns, decisions),
-      resume: () => sessionInbox.resume(turns),
-      interrupt: () => sessionInbox.interrupt(turns),
-      update: (_, details) => sessionInbox.update(turns, details),
-      remove: () => sessionInbox.remove(turns),
-      state: () => Effect.map(looked, () => sessionReaders.state(turns)),
-      history: () => Effect.andThen(looked, sessionReaders.history(turns))
-    },
-    events: (after) => sessionReaders.events(turns, after),
-    idle: Effect.andThen(sessionTurn.take(turns), untilIdle),
-    untilIdle,
-    drain: sessionTurn.drain(turns),
-    lost: own.lost
-  }
+  const self = yield* turns.make(host, id)
+  yield* turns.start(self)
+  yield* Effect.forkIn(inbox.tryHeld(self), self.scope)
+  return self
 })
+
+/** Reads what another process may have written. */
+const look = (self: LiveSession) => writer.alone(self, writer.refresh(self))
+
+export const state = (self: LiveSession) => Effect.map(look(self), () => readers.state(self))
+
+/** The operations that a session in memory answers. */
+export const answersOf = (self: LiveSession): Answers => {
+  return {
+    send: (_, payload) => inbox.send(self, payload),
+    edit: (_, payload) => edit.edit(self, payload),
+    withdraw: (_, { messageId }) => inbox.withdraw(self, messageId),
+    fork: (from, { at }) => fork.fork(self, from, at),
+    decide: (_, { decisions }) => inbox.decide(self, decisions),
+    resume: () => inbox.resume(self),
+    interrupt: () => inbox.interrupt(self),
+    update: (_, details) => inbox.update(self, details),
+    remove: () => inbox.remove(self),
+    state: () => state(self),
+    history: () => Effect.andThen(look(self), readers.history(self))
+  }
+}
+
+/**
+ * Takes the session, and waits until no turn is under way or due. A call that waits for approval is no turn. Fails if the turn
+ * that is due cannot be run here.
+ */
+export const idle = (self: LiveSession): Effect.Effect<void, SessionError> =>
+  Effect.andThen(turns.take(self), readers.untilIdle(self))
+
+/** Fails when this process can no longer write to the session. */
+export const lost = ({ loss }: LiveSession): Effect.Effect<never, SessionError> => Deferred.await(loss)

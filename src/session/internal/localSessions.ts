@@ -14,30 +14,41 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
-import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
-import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as agentValue from "../../agent/internal/agentValue.ts"
+import * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as leases from "../../store/internal/leases.ts"
-import * as storage from "../../store/internal/storage.ts"
+import type * as documents from "../../store/internal/documents.ts"
+import * as journal from "../../store/internal/journal.ts"
+import * as storeKeys from "../../store/internal/storeKeys.ts"
 import * as base from "../../payload/internal/base.ts"
 import { Limits } from "../../payload/internal/limits.ts"
+import * as callOptions from "../../payload/internal/options.ts"
 import { defined } from "../../payload/internal/values.ts"
+import { Drafts } from "./drafts.ts"
 import * as listChanges from "./listChanges.ts"
+import * as liveReaders from "./liveReaders.ts"
 import * as liveSession from "./liveSession.ts"
-import * as sessionDefinitions from "./sessionDefinitions.ts"
-import * as sessionEvents from "./sessionEvents.ts"
-import * as sessionList from "./sessionList.ts"
-import * as sessionLog from "./sessionLog.ts"
-import * as sessionService from "./sessionService.ts"
-import * as sessionTypes from "./sessionTypes.ts"
-import * as sessionUses from "./sessionUses.ts"
-import type * as sessionWriter from "./sessionWriter.ts"
+import * as readers from "./readers.ts"
+import * as turns from "./turns.ts"
+import type { LiveSession } from "./turns.ts"
+import * as storedDefinitions from "./storedDefinitions.ts"
+import * as cursors from "./cursors.ts"
+import type * as events from "./events.ts"
+import * as fold from "./fold.ts"
+import * as list from "./list.ts"
+import * as eventLog from "./eventLog.ts"
+import * as service from "./service.ts"
+import * as types from "./types.ts"
+import * as sharedUses from "./sharedUses.ts"
+import * as writer from "./writer.ts"
 import * as sharedValues from "./sharedValues.ts"
 import * as stepWrites from "./stepWrites.ts"
 import * as turnEvents from "./turnEvents.ts"
 
-interface LocalOptions extends sessionTypes.Options {
+interface LocalOptions<out Decode extends types.Definitions | undefined = undefined> extends types.Options<Decode> {
   readonly leaseTime?: Duration.Input | undefined
   readonly drainTime?: Duration.Input | undefined
 }
@@ -45,17 +56,14 @@ interface LocalOptions extends sessionTypes.Options {
 const invalid = (expected: string, found: string): Effect.Effect<never> =>
   Effect.die(new Error(`sessions: expected ${expected}, got ${found}`))
 
-/** The duration of an option, which ends. Dies with another one. */
-export const durationOf = (
-  name: string,
-  input: Duration.Input,
-  least: Duration.Input = "1 milli"
-): Effect.Effect<Duration.Duration> => {
-  const duration = Option.getOrUndefined(Duration.fromInput(input))
-  const isLong = duration !== undefined && Duration.isGreaterThanOrEqualTo(duration, Duration.fromInputUnsafe(least))
-  return isLong && Duration.isFinite(duration)
-    ? Effect.succeed(duration)
-    : invalid(`a ${name} of at least ${String(least)} that ends`, String(input))
+const allowed = {
+  leaseTime: callOptions.endingTime("1 milli"),
+  idleTime: callOptions.time,
+  drainTime: callOptions.time,
+  keepEvents: callOptions.wholeFrom(0),
+  maxQueue: callOptions.wholeFrom(1),
+  budget: ledger.allowed,
+  run: callOptions.group(agentTypes.runOptions)
 }
 
 /** The services around, without the span in which the layer was built: turns are in the traces of the calls that begin them. */
@@ -64,23 +72,32 @@ const withoutParent = <R>(context: Context.Context<R>): Context.Context<R> =>
   Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
 
 /** The agents by name, and the way to make agents that messages carry, over the services around. */
-export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
-  const context = withoutParent(yield* Effect.context<R>())
+export const agentsOf = Effect.fnUntraced(function* <
+  Agents extends ReadonlyArray<types.Hosted<unknown, unknown>>,
+  Decode extends types.Definitions | undefined = undefined
+>(hosted: Agents, definitions?: Decode) {
+  type Services = types.HostedServices<Agents[number]> | types.DefinitionsServices<Decode>
+  // Sound: the services and the errors of each agent are among these of all.
+  const all = hosted as ReadonlyArray<types.Hosted<unknown, unknown>> as ReadonlyArray<
+    types.Hosted<Services, types.HostedError<Agents[number]>>
+  >
+  // Sound: the services of what `definitions` returns are among these.
+  const make = definitions as types.Definitions | undefined as
+    | ((...args: Parameters<types.Definitions>) => types.Hosted<Services, { readonly message: string }>)
+    | undefined
+  if (all.length === 0 && make === undefined) return yield* invalid("an agent, a plan or definitions", "none")
+  const context = withoutParent(yield* Effect.context<Services>())
+  const find = <E>(one: types.Hosted<Services, E>) =>
+    Effect.map(Effect.provideContext(Effect.isEffect(one) ? one : Effect.succeed(one), context), (agent) =>
+      agentValue.over(agent, context)
+    )
   const agents = new Map<string, agentTypes.Agent<unknown>>()
-  let decode: sessionDefinitions.Decode | undefined
-  for (const one of hosted) {
-    if (sessionTypes.definitionsTypeId in one) {
-      if (decode !== undefined) return yield* invalid("one fromDefinitions", "two of them")
-      decode = (definition) =>
-        Effect.map(Effect.provideContext(one.decode(definition), context), (agent) =>
-          agentBlueprint.over(agent, context)
-        )
-      continue
-    }
-    const agent = Effect.isEffect(one) ? yield* one : one
+  for (const one of all) {
+    const agent = yield* find(one)
     if (agents.has(agent.name)) return yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
-    agents.set(agent.name, agentBlueprint.over(agent, context))
+    agents.set(agent.name, agent)
   }
+  const decode: storedDefinitions.Decode | undefined = make && ((definition) => find(make(definition)))
   return { agents, decode }
 })
 
@@ -89,26 +106,23 @@ export interface LocalHost {
   readonly store: VersionedStore.Service
   readonly namespace: string
   readonly idleTime: Duration.Duration
-  readonly listChanges: sessionService.Service["listChanges"]
-  readonly host: Omit<sessionWriter.Host, "markOf" | "onBusy" | "onTurn" | "onIdle" | "isExclusive">
+  readonly listChanges: service.Service["listChanges"]
+  readonly host: Omit<writer.Host, "markOf" | "onBusy" | "onTurn" | "onIdle" | "isExclusive" | "drafts">
 }
 
-export const hostOf = Effect.fnUntraced(function* <R>(
-  store: VersionedStore.Service,
-  hosted: ReadonlyArray<sessionTypes.Hosted<R>>,
-  options: LocalOptions
-) {
+export const hostOf = Effect.fnUntraced(function* <
+  Agents extends ReadonlyArray<types.Hosted<unknown, unknown>>,
+  Decode extends types.Definitions | undefined
+>(store: VersionedStore.Service, hosted: Agents, options: LocalOptions<Decode>) {
   const { keepEvents = Number.POSITIVE_INFINITY, maxQueue = 100, namespace = "session" } = options
-  const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "10 seconds")
-  const isNumber = Number.isSafeInteger(keepEvents) || keepEvents === Number.POSITIVE_INFINITY
-  if (!isNumber || keepEvents < 0) return yield* invalid("a whole number of keepEvents", String(keepEvents))
-  const isLimit = Number.isSafeInteger(maxQueue) || maxQueue === Number.POSITIVE_INFINITY
-  if (!isLimit || maxQueue < 1) return yield* invalid("a whole number of maxQueue from 1 on", String(maxQueue))
-  const { agents, decode } = yield* agentsOf(hosted)
-  const sessions = sessionLog.make(store, namespace, keepEvents)
-  const uses = sessionUses.make(store, namespace)
+  yield* callOptions.check("sessions", allowed, options)
+  const leaseTime = Duration.fromInputUnsafe(options.leaseTime ?? "10 seconds")
+  const limits = options.budget && ledger.limitsOf(options.budget)
+  const { agents, decode } = yield* agentsOf(hosted, options.definitions)
+  const sessions = eventLog.make(store, namespace, keepEvents)
+  const uses = sharedUses.make(store, namespace)
   const writes = stepWrites.make(store, namespace, uses)
-  const definitions = sessionDefinitions.make(store, namespace, uses, { agents, decode })
+  const definitions = storedDefinitions.make(store, namespace, uses, { agents, decode })
   const local: LocalHost = {
     store,
     namespace,
@@ -127,6 +141,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       tried: new Set(),
       patience: Duration.times(leaseTime, 3),
       definitions,
+      budgets: limits === undefined ? [] : [{ scope: ledger.session, limits }],
       models: options.models ?? [],
       run: options.run,
       instructions: options.instructions ?? "latest"
@@ -137,11 +152,11 @@ export const hostOf = Effect.fnUntraced(function* <R>(
 
 /** The marks of sessions with a turn to run. Each is set and removed by the owner of its session. */
 const makeMarks = ({ namespace, store }: LocalHost) => {
-  const prefix = `${storage.rootKey(namespace)}busy/`
-  const ours = new Map<string, storage.Mark>()
+  const prefix = `${storeKeys.rootKey(namespace)}busy/`
+  const ours = new Map<string, journal.Mark>()
 
   return {
-    of: (id: string): storage.Mark => {
+    of: (id: string): journal.Mark => {
       const mark = ours.get(id) ?? { key: prefix + id, version: undefined }
       ours.set(id, mark)
       return mark
@@ -153,12 +168,12 @@ const makeMarks = ({ namespace, store }: LocalHost) => {
         store.get(prefix + id),
         Option.map(({ version }) => version)
       ),
-    remove: (id: string, version: string) => storage.removeMark(store, { key: prefix + id, version }),
+    remove: (id: string, version: string) => journal.removeMark(store, { key: prefix + id, version }),
     removeOurs: (id: string) =>
       Effect.suspend(() => {
         const mark = ours.get(id)
         ours.delete(id)
-        return mark === undefined ? Effect.void : storage.removeMark(store, mark)
+        return mark === undefined ? Effect.void : journal.removeMark(store, mark)
       }),
     list: (after: string | undefined) =>
       Effect.map(
@@ -171,37 +186,36 @@ const makeMarks = ({ namespace, store }: LocalHost) => {
   }
 }
 
-const isElsewhere = ({ reason }: sessionTypes.SessionError): boolean => reason._tag === "Elsewhere"
+const isElsewhere = ({ reason }: types.SessionError): boolean => reason._tag === "Elsewhere"
 
-const isDamaged = ({ reason }: sessionTypes.SessionError): boolean =>
-  reason._tag === "Unreadable" || reason._tag === "Damaged"
+const isDamaged = ({ reason }: types.SessionError): boolean => reason._tag === "Unreadable" || reason._tag === "Damaged"
 
-const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+const failOf = (id: string) => (reason: types.Reason) => new types.SessionError({ id, reason })
 
 /** Removes a session, also if it cannot be opened. */
 const removing =
-  ({ shared }: Pick<sessionWriter.Host, "shared">, id: string) =>
-  (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
+  ({ shared }: Pick<writer.Host, "shared">, id: string) =>
+  (removed: Effect.Effect<boolean, types.SessionError>): Effect.Effect<boolean, types.SessionError> =>
     Effect.catchIf(removed, isDamaged, () => Effect.mapError(shared.remove(id), failOf(id)))
 
 /** The conversation of a session, with the messages that wait behind it. A call without a result gets one. */
-const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
-  const waiting = sessionEvents.waitingMessages(memory)
-  if (Chunk.isEmpty(waiting)) return sessionEvents.conversationOf(memory)
-  const run = memory.run === undefined ? undefined : yield* turnEvents.closed(memory.run, memory.run.context)
+const withWaiting = Effect.fnUntraced(function* (state: fold.SessionState) {
+  const waiting = fold.waitingMessages(state)
+  if (Chunk.isEmpty(waiting)) return fold.conversationOf(state)
+  const run = state.run === undefined ? undefined : yield* turnEvents.closed(state.run, state.run.context)
   return yield* Effect.reduce(
     waiting,
-    () => sessionEvents.conversationOf({ ...memory, ...defined({ run }) }),
+    () => fold.conversationOf({ ...state, ...defined({ run }) }),
     (conversation, { input, messageId }) => Conversation.addUser(conversation, input, { id: messageId })
   )
 })
 
 /** The conversation of a session; with `untilDamage` the part of it before the first damaged event. */
 const readingUntilDamage =
-  (sessions: sessionLog.SessionLog, id: string, { untilDamage }: sessionTypes.HistoryOptions) =>
+  (sessions: eventLog.SessionLog, id: string, { untilDamage }: types.HistoryOptions) =>
   (
-    history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
-  ): Effect.Effect<Conversation.Conversation, sessionTypes.SessionError> =>
+    history: Effect.Effect<Conversation.Conversation, types.SessionError>
+  ): Effect.Effect<Conversation.Conversation, types.SessionError> =>
     Effect.catchIf(
       history,
       (error) => untilDamage === true && isDamaged(error),
@@ -210,7 +224,7 @@ const readingUntilDamage =
           onFailure: () => Effect.fail(error),
           onSuccess: Option.match({
             onNone: () => Effect.fail(error),
-            onSome: (memory) => Effect.mapError(withWaiting(memory), () => error)
+            onSome: (state) => Effect.mapError(withWaiting(state), () => error)
           })
         })
     )
@@ -218,37 +232,66 @@ const readingUntilDamage =
 /** Sends a call to the session in memory of this process. */
 type Use = <A>(
   id: string,
-  run: (session: liveSession.LiveSession) => Effect.Effect<A, sessionTypes.SessionError>
-) => Effect.Effect<A, sessionTypes.SessionError>
+  run: (session: LiveSession) => Effect.Effect<A, types.SessionError>
+) => Effect.Effect<A, types.SessionError>
+
+/** The readers of a session, wherever in this process it is. */
+export interface Readers {
+  readonly events: (id: string, after: cursors.EventPlace) => Stream.Stream<events.Entry, types.SessionError>
+  /** The drafts of the session, and the number of its newest event. */
+  readonly written: (
+    id: string
+  ) => Effect.Effect<Pick<liveReaders.Options, "drafts" | "newest">, types.SessionError, Scope.Scope>
+}
+
+/** A live reader looks at most this often by default. */
+const everyDefault = Duration.millis(20)
+
+const liveOf = (of: Readers, id: string, { after, every = everyDefault }: types.LiveOptions) =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const place = yield* types.checkAfter(id, after)
+      return liveReaders.live({
+        ...(yield* of.written(id)),
+        entries: (from) => of.events(id, from),
+        after: place,
+        every: Duration.toMillis(Duration.fromInputUnsafe(every))
+      })
+    })
+  )
 
 /** The handlers of the operations, in the process that has the sessions. */
 export const handlersOf = (
   { host, listChanges }: Pick<LocalHost, "host" | "listChanges">,
   use: Use,
-  events: (id: string, after: sessionEvents.Place) => Stream.Stream<sessionEvents.Entry, sessionTypes.SessionError>
-): sessionService.Handlers => ({
+  live: Readers
+): service.Handlers => ({
   // The operations of a session in memory, which those below replace in part
-  ...sessionService.each<sessionService.Handlers>(
+  ...service.each<service.Handlers>(
     (name, { at }) =>
-      (id: string, payload: sessionService.Payload) =>
-        use(at(id, payload), ({ answers }) => sessionService.callOf(answers, name)(id, payload))
+      (id: string, payload: service.Payload) =>
+        use(at(id, payload), (session) => service.callOf(liveSession.answersOf(session), name)(id, payload))
   ),
-  send: (id, payload) => use(id, ({ answers }) => answers.send(id, payload)).pipe(rejectedWhenBusy(payload)),
+  send: (id, payload) =>
+    use(id, (session) => liveSession.answersOf(session).send(id, payload)).pipe(rejectedWhenBusy(payload)),
   history: (id, payload) =>
-    use(id, ({ answers }) => answers.history(id, payload)).pipe(readingUntilDamage(host.sessions, id, payload)),
-  remove: (id, payload) => use(id, ({ answers }) => answers.remove(id, payload)).pipe(removing(host, id)),
-  events: (id, { after }) =>
-    Stream.unwrap(Effect.map(sessionTypes.checkAfter(id, after), (place) => events(id, place))),
+    use(id, (session) => liveSession.answersOf(session).history(id, payload)).pipe(
+      readingUntilDamage(host.sessions, id, payload)
+    ),
+  remove: (id, payload) =>
+    use(id, (session) => liveSession.answersOf(session).remove(id, payload)).pipe(removing(host, id)),
+  events: (id, { after }) => Stream.unwrap(Effect.map(types.checkAfter(id, after), (place) => live.events(id, place))),
+  live: (id, options) => liveOf(live, id, options),
   read: (_, { key }) => Effect.mapError(host.writes.read(key), failOf(key)),
-  list: (_, options) => sessionList.page(host.sessions, options),
+  list: (_, options) => list.page(host.sessions, options),
   listChanges: (_, options) => listChanges(options),
   shared: (_, options) => Effect.mapError(host.shared.page(options), failOf("")),
   prune: (_, options) => Effect.mapError(host.shared.prune(options), failOf(""))
 })
 
 /** A message that is not to wait finds a session in another process busy. */
-const rejectedWhenBusy = ({ whenBusy }: sessionTypes.SendOptions) =>
-  Effect.mapError((error: sessionTypes.SessionError) =>
+const rejectedWhenBusy = ({ whenBusy }: types.SendOptions) =>
+  Effect.mapError((error: types.SessionError) =>
     whenBusy === "reject" && isElsewhere(error) ? failOf(error.id)({ _tag: "Busy", status: "running" }) : error
   )
 
@@ -260,10 +303,10 @@ const patienceToRead = Duration.seconds(90)
 
 /** Another process took the session over, or the store fails for a while. */
 const untilReadable = Schedule.spaced(pollInterval).pipe(
-  Schedule.setInputType<sessionTypes.SessionError>(),
+  Schedule.setInputType<types.SessionError>(),
   Schedule.while(
     ({ elapsed, input }) =>
-      isElsewhere(input) || (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
+      isElsewhere(input) || (types.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
   )
 )
 
@@ -272,7 +315,7 @@ const sweeperOf = (
   local: LocalHost,
   marks: ReturnType<typeof makeMarks>,
   fork: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<void>,
-  run: (id: string) => Effect.Effect<void, sessionTypes.SessionError>
+  run: (id: string) => Effect.Effect<void, types.SessionError>
 ) => {
   const waking = new Set<string>()
   const reported = new Set<string>()
@@ -280,7 +323,7 @@ const sweeperOf = (
   /** A session whose turn cannot be run is tried again later, and logged once, unless another process has it. */
   const report = (
     id: string,
-    cause: Cause.Cause<sessionTypes.SessionError | storage.Reason | VersionedStore.VersionedStoreError>
+    cause: Cause.Cause<types.SessionError | documents.Reason | VersionedStore.VersionedStoreError>
   ) =>
     Effect.suspend(() => {
       const error = Option.getOrUndefined(Cause.findErrorOption(cause))
@@ -295,7 +338,7 @@ const sweeperOf = (
   /** Runs the turn that another process left, when its lease has ended. */
   const wake = (
     id: string
-  ): Effect.Effect<void, sessionTypes.SessionError | storage.Reason | VersionedStore.VersionedStoreError> =>
+  ): Effect.Effect<void, types.SessionError | documents.Reason | VersionedStore.VersionedStoreError> =>
     Effect.gen(function* () {
       const mark = yield* marks.find(id)
       if (Option.isNone(mark)) return
@@ -309,7 +352,7 @@ const sweeperOf = (
       const agent = Option.isNone(head) || definitions.areHosted ? undefined : head.value.head.agent
       if (agent !== undefined && !agents.has(agent)) {
         const known = Array.from(agents.keys())
-        return yield* new sessionTypes.SessionError({
+        return yield* new types.SessionError({
           id,
           reason: { _tag: "AgentUnknown", agent, known, isStored: true }
         })
@@ -347,19 +390,19 @@ const sweeperOf = (
 
 /** The events of a session, which continue where they were when another process takes the session over. */
 const eventsOf = (
-  open: Effect.Effect<liveSession.LiveSession, sessionTypes.SessionError, Scope.Scope>,
-  after: sessionEvents.Place
-): Stream.Stream<sessionEvents.Entry, sessionTypes.SessionError> =>
+  open: Effect.Effect<LiveSession, types.SessionError, Scope.Scope>,
+  after: cursors.EventPlace
+): Stream.Stream<events.Entry, types.SessionError> =>
   Stream.suspend(() => {
     let seen = after
     return Stream.unwrap(
       Effect.map(
         Effect.suspend(() => open),
-        ({ events }) => events(seen)
+        (session) => readers.events(session, seen)
       )
     ).pipe(
       Stream.map((entry) => {
-        seen = sessionEvents.placeOf(entry)
+        seen = cursors.placeOf(entry)
         return entry
       }),
       Stream.retry(untilReadable)
@@ -369,16 +412,19 @@ const eventsOf = (
 /** The service over sessions in memory. */
 export const make = Effect.fnUntraced(function* (
   local: LocalHost
-): Effect.fn.Return<sessionService.Service, never, Scope.Scope> {
+): Effect.fn.Return<service.Service, never, Scope.Scope> {
   const scope = yield* Effect.scope
   const marks = makeMarks(local)
   /** The limits of the layer hold for all that is stored and read. */
   const limits = Context.get(local.host.context, Limits)
   const ofLayer = Effect.provideService(Limits, limits)
 
-  const resident = new Set<liveSession.LiveSession>()
+  const resident = new Set<LiveSession>()
 
-  const host: sessionWriter.Host = {
+  /** A session has its drafts while it is in memory, or read live. */
+  const drafts = yield* RcMap.make({ lookup: (_: string) => Effect.sync(() => new Drafts()) })
+
+  const host: Omit<writer.Host, "drafts"> = {
     ...local.host,
     isExclusive: false,
     markOf: marks.of,
@@ -395,18 +441,19 @@ export const make = Effect.fnUntraced(function* (
       )
     )
 
-  const sessions: RcMap.RcMap<string, liveSession.LiveSession, sessionTypes.SessionError> = yield* RcMap.make({
+  const sessions: RcMap.RcMap<string, LiveSession, types.SessionError> = yield* RcMap.make({
     lookup: (id: string) =>
       Effect.gen(function* () {
         // RcMap would keep the error
-        const session = yield* Effect.tapCause(liveSession.open(host, id), () => RcMap.invalidate(sessions, id))
+        const opened = liveSession.open({ ...host, drafts: yield* RcMap.get(drafts, id) }, id)
+        const session = yield* Effect.tapCause(opened, () => RcMap.invalidate(sessions, id))
         yield* Effect.acquireRelease(
           Effect.sync(() => resident.add(session)),
           () => Effect.sync(() => resident.delete(session))
         )
         // A session that was lost is opened again
         const forget = Effect.andThen(marks.forget(id), RcMap.invalidate(sessions, id))
-        yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
+        yield* Effect.forkScoped(Effect.catch(liveSession.lost(session), () => forget))
         return session
         // The map keeps failures as it keeps sessions
       }).pipe(Effect.tapError(() => RcMap.invalidate(sessions, id))),
@@ -416,15 +463,17 @@ export const make = Effect.fnUntraced(function* (
   const using: Use = (id, use) => Effect.scoped(Effect.flatMap(RcMap.get(sessions, id), use))
 
   /** Keeps a session in memory until it is idle. */
-  const stay = (id: string): Effect.Effect<void> =>
-    fork(Effect.ignore(ofLayer(using(id, ({ untilIdle }) => untilIdle))))
+  const stay = (id: string): Effect.Effect<void> => fork(Effect.ignore(ofLayer(using(id, readers.untilIdle))))
 
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() =>
-      Effect.forEach(resident, ({ drain }) => Effect.exit(drain), { concurrency: "unbounded", discard: true })
+      Effect.forEach(resident, (session) => Effect.exit(turns.drain(session)), {
+        concurrency: "unbounded",
+        discard: true
+      })
     )
   )
-  yield* sweeperOf(local, marks, fork, (id) => ofLayer(using(id, ({ idle }) => idle))).pipe(
+  yield* sweeperOf(local, marks, fork, (id) => ofLayer(using(id, liveSession.idle))).pipe(
     Effect.catchCause((cause) => Effect.logWarning("sessions: the store was not searched for turns", cause)),
     Effect.andThen(Effect.sleep(local.host.leaseTime)),
     Effect.forever,
@@ -432,21 +481,30 @@ export const make = Effect.fnUntraced(function* (
   )
 
   const listed: LocalHost["listChanges"] = (options) => Stream.retry(local.listChanges(options), untilReadable)
-  const handlers = handlersOf({ ...local, listChanges: listed }, using, (id, after) =>
-    eventsOf(RcMap.get(sessions, id), after)
-  )
-  return sessionService.make(
+  const live: Readers = {
+    events: (id, after) => eventsOf(RcMap.get(sessions, id), after),
+    written: (id) =>
+      Effect.gen(function* () {
+        const session = yield* RcMap.get(sessions, id)
+        yield* liveSession.state(session)
+        return { drafts: yield* RcMap.get(drafts, id), newest: writer.sequenceOf(session) }
+      }).pipe(Effect.retry(untilReadable))
+  }
+  const handlers = handlersOf({ ...local, listChanges: listed }, using, live)
+  return service.make(
     (name, { prepare, waits }, id, payload) =>
       Effect.contextWith((context: Context.Context<never>) => {
         // The session checks the payload. The limits of a call hold for its input, too
         const isOurs = (context.mapUnsafe.get(Limits.key) ?? limits) === limits
         // A session that was lost a moment ago is opened again, and a turn in another process is waited for
-        const answered = Effect.retry(sessionService.callOf(handlers, name)(id, payload), {
-          while: (error) => waits && isElsewhere(error),
-          schedule: Schedule.spaced(pollInterval)
-        })
+        const call = service.callOf(handlers, name)(id, payload)
+        const isWaitedFor = (error: types.SessionError) => waits && isElsewhere(error)
+        // Most calls are answered at once, and a schedule is work
+        const answered = Effect.catchIf(call, isWaitedFor, () =>
+          Effect.retry(call, { while: isWaitedFor, schedule: Schedule.spaced(pollInterval) })
+        )
         return Effect.andThen(isOurs ? Effect.void : prepare(id, payload), ofLayer(answered))
       }).pipe(Effect.withSpan(`Session.${name}`)),
-    (name, _, id, payload) => Stream.provideService(sessionService.callOf(handlers, name)(id, payload), Limits, limits)
+    (name, _, id, payload) => Stream.provideService(service.callOf(handlers, name)(id, payload), Limits, limits)
   )
 })

@@ -11,12 +11,13 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
-import * as storage from "../../store/internal/storage.ts"
-import type { Definitions } from "./sessionDefinitions.ts"
-import type { SessionLog } from "./sessionLog.ts"
-import type { SharedOptions } from "./sessionTypes.ts"
-import type { Kind, Name, PrunedPage, SessionUses, Shared, SharedPage, User } from "./sessionUses.ts"
-import * as sessionUses from "./sessionUses.ts"
+import * as documents from "../../store/internal/documents.ts"
+import * as storeKeys from "../../store/internal/storeKeys.ts"
+import type { Definitions } from "./storedDefinitions.ts"
+import type { SessionLog } from "./eventLog.ts"
+import type { SharedOptions } from "./types.ts"
+import type { Kind, Name, PrunedPage, SessionUses, Shared, SharedPage, User } from "./sharedUses.ts"
+import * as sharedUses from "./sharedUses.ts"
 import type { AnyLife, StepWrites } from "./stepWrites.ts"
 
 /** The number of values, and of the uses of one, that are read at a time. */
@@ -30,7 +31,7 @@ const timeToBegin = Duration.hours(1)
 
 const folders: Readonly<Record<Kind, string>> = { definition: "definitions/", "step-value": "writes/" }
 
-const kinds = sessionUses.Kind.literals
+const kinds = sharedUses.Kind.literals
 
 interface Parts {
   readonly store: VersionedStore.Service
@@ -44,10 +45,10 @@ interface Parts {
 export type SharedValues = ReturnType<typeof make>
 
 export const make = ({ definitions, namespace, sessions, store, uses, writes }: Parts) => {
-  const root = storage.rootKey(namespace)
+  const root = storeKeys.rootKey(namespace)
 
   /** A value that cannot be read stays as it is. */
-  const whereReadable = <A>(effect: Effect.Effect<A, storage.Reason>, otherwise: A) =>
+  const whereReadable = <A>(effect: Effect.Effect<A, documents.Reason>, otherwise: A) =>
     Effect.catchTag(effect, ["Unreadable", "Damaged"], () => Effect.succeed(otherwise))
 
   const leaveThese = (user: User, names: ReadonlyArray<Name>) =>
@@ -67,7 +68,7 @@ export const make = ({ definitions, namespace, sessions, store, uses, writes }: 
     const prefix = root + folders[found]
     const { keys, next } = yield* Effect.mapError(
       store.list({ prefix, after: root + after, limit: Math.min(limit, most) }),
-      storage.reasonOf(prefix)
+      documents.reasonOf(prefix)
     )
     const following = wanted[at + 1]
     return {
@@ -92,7 +93,7 @@ export const make = ({ definitions, namespace, sessions, store, uses, writes }: 
   /** True if a session is there, cannot be read, or may be about to begin. */
   const isUser =
     (name: Name) =>
-    ({ id, life }: AnyLife): Effect.Effect<boolean, storage.Reason> =>
+    ({ id, life }: AnyLife): Effect.Effect<boolean, documents.Reason> =>
       whereReadable(
         Effect.gen(function* () {
           const at = yield* sessions.log.head(id)
@@ -125,11 +126,11 @@ export const make = ({ definitions, namespace, sessions, store, uses, writes }: 
 
   return {
     /** Removes the values that a session uses, and no other session does. */
-    leaveAll: (user: User): Effect.Effect<void, storage.Reason> =>
+    leaveAll: (user: User): Effect.Effect<void, documents.Reason> =>
       Effect.flatMap(uses.namesOf(user), (names) => leaveThese(user, names)),
 
     /** Removes a session, and the values that no other session uses. Returns whether there was a session. */
-    remove: Effect.fnUntraced(function* (id: string): Effect.fn.Return<boolean, storage.Reason> {
+    remove: Effect.fnUntraced(function* (id: string): Effect.fn.Return<boolean, documents.Reason> {
       const at = yield* whereReadable(sessions.log.head(id), Option.none())
       const user = Option.map(at, ({ head }): User => ({ id, life: head.life }))
       // Their rows go with the journal
@@ -140,7 +141,7 @@ export const make = ({ definitions, namespace, sessions, store, uses, writes }: 
     }),
 
     /** A fork uses the values of steps of the session that it continues. */
-    share: (from: User, user: User): Effect.Effect<void, storage.Reason> =>
+    share: (from: User, user: User): Effect.Effect<void, documents.Reason> =>
       Effect.flatMap(uses.namesOf(from), (names) =>
         Effect.forEach(
           names,
@@ -149,13 +150,13 @@ export const make = ({ definitions, namespace, sessions, store, uses, writes }: 
         )
       ),
 
-    page: Effect.fnUntraced(function* (options: SharedOptions): Effect.fn.Return<SharedPage, storage.Reason> {
+    page: Effect.fnUntraced(function* (options: SharedOptions): Effect.fn.Return<SharedPage, documents.Reason> {
       const { names, next } = yield* page(options)
       const values = yield* Effect.forEach(names, (name) => whereReadable(show(name), unreadable(name)))
       return { values, next }
     }),
 
-    prune: Effect.fnUntraced(function* (options: SharedOptions): Effect.fn.Return<PrunedPage, storage.Reason> {
+    prune: Effect.fnUntraced(function* (options: SharedOptions): Effect.fn.Return<PrunedPage, documents.Reason> {
       const { names, next } = yield* page(options)
       const removed = yield* Effect.filter(names, (name) =>
         whereReadable(name.kind === "definition" ? pruneDefinition(name) : writes.prune(name.key, isUser(name)), false)

@@ -17,9 +17,11 @@ import { plainSchema } from "../../payload/internal/problems.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
-import * as storage from "../../store/internal/storage.ts"
-import type { Name, SessionUses } from "./sessionUses.ts"
-import { User } from "./sessionUses.ts"
+import * as documents from "../../store/internal/documents.ts"
+import * as storeKeys from "../../store/internal/storeKeys.ts"
+import type * as storeService from "../../store/internal/storeService.ts"
+import type { Name, SessionUses } from "./sharedUses.ts"
+import { User } from "./sharedUses.ts"
 
 const { key: _, ...written } = planRunParts.StepWrite.fields
 
@@ -57,33 +59,35 @@ const usersOf = ({ id, users }: Stored): ReadonlyArray<AnyLife> => users ?? [{ i
 const nameOf = (key: string): Name => ({ kind: "step-value", key })
 
 /** Reads and changes a value again where another write came between. */
-const untilWritten = <A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E | storage.VersionConflict>) =>
+const untilWritten = <A, E extends { readonly _tag: string }>(
+  effect: Effect.Effect<A, E | storeService.VersionConflict>
+) =>
   effect.pipe(
     Effect.retry({ while: ({ _tag }) => _tag === "VersionConflict" }),
-    Effect.catchIf((error): error is storage.VersionConflict => error._tag === "VersionConflict", Effect.die)
+    Effect.catchIf((error): error is storeService.VersionConflict => error._tag === "VersionConflict", Effect.die)
   )
 
 export type StepWrites = ReturnType<typeof make>
 
 /** The values of steps under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, uses: SessionUses) => {
-  const values = storage.documents(store)
-  const storedAs = (key: string) => `${storage.rootKey(namespace)}writes/${key}`
+  const values = documents.of(store)
+  const storedAs = (key: string) => `${storeKeys.rootKey(namespace)}writes/${key}`
   const find = (key: string) => values.get(codec, storedAs(key))
 
   const remove = (key: string, version: string) =>
     Effect.catchTag(store.delete(storedAs(key), { version }), "VersionedStoreError", (error) =>
-      Effect.fail(storage.reasonOf(storedAs(key))(error))
+      Effect.fail(documents.reasonOf(storedAs(key))(error))
     )
 
   return {
-    read: (key: string): Effect.Effect<Option.Option<Written>, storage.Reason> =>
+    read: (key: string): Effect.Effect<Option.Option<Written>, documents.Reason> =>
       Effect.map(
         find(key),
         Option.map(({ value: { users: _, ...written } }) => written)
       ),
 
-    write: (user: User, write: planRunParts.StepWrite): Effect.Effect<void, storage.Reason> =>
+    write: (user: User, write: planRunParts.StepWrite): Effect.Effect<void, documents.Reason> =>
       untilWritten(
         Effect.gen(function* () {
           const { key, ...value } = write
@@ -100,7 +104,7 @@ export const make = (store: VersionedStore.Service, namespace: string, uses: Ses
       ),
 
     /** A fork uses the value of the session that it continues. */
-    share: (from: User, user: User, key: string): Effect.Effect<void, storage.Reason> =>
+    share: (from: User, user: User, key: string): Effect.Effect<void, documents.Reason> =>
       untilWritten(
         Effect.gen(function* () {
           const found = Option.getOrUndefined(yield* find(key))
@@ -112,7 +116,7 @@ export const make = (store: VersionedStore.Service, namespace: string, uses: Ses
       ),
 
     /** Removes the value of a session, unless another session uses it. */
-    leave: (user: User, key: string): Effect.Effect<void, storage.Reason> =>
+    leave: (user: User, key: string): Effect.Effect<void, documents.Reason> =>
       untilWritten(
         Effect.gen(function* () {
           const found = Option.getOrUndefined(yield* find(key))
@@ -127,13 +131,13 @@ export const make = (store: VersionedStore.Service, namespace: string, uses: Ses
       ),
 
     /** The sessions that use a value: where they were not counted, the session that wrote it. */
-    users: (key: string): Effect.Effect<ReadonlyArray<AnyLife>, storage.Reason> =>
+    users: (key: string): Effect.Effect<ReadonlyArray<AnyLife>, documents.Reason> =>
       Effect.map(find(key), (found) => (Option.isNone(found) ? [] : usersOf(found.value.value))),
 
     /** Removes a value whose sessions are all gone. Returns whether it did. */
     prune: Effect.fnUntraced(function* (
       key: string,
-      isInUse: (user: AnyLife) => Effect.Effect<boolean, storage.Reason>
+      isInUse: (user: AnyLife) => Effect.Effect<boolean, documents.Reason>
     ) {
       const found = Option.getOrUndefined(yield* find(key))
       if (found === undefined) return false

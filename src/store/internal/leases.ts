@@ -1,5 +1,5 @@
 /**
- * The claims of logs (`storage.Journal`) that one process at a time may write to.
+ * The claims of logs (`journal.Journal`) that one process at a time may write to.
  *
  * The head of a log names its owner and the end of the lease. Who takes a log sets a new owner and a new epoch in the head, which
  * changes by compare-and-set: the owner before writes nothing more, because its next append fails.
@@ -15,17 +15,19 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as storage from "./storage.ts"
+import * as journal from "./journal.ts"
+import * as storeKeys from "./storeKeys.ts"
+import type * as storeService from "./storeService.ts"
 
 /** The fields of the Schema of a head whose log can be claimed. */
 export const headFields = {
-  ...storage.logFields,
+  ...journal.logFields,
   lease: Schema.optionalKey(Schema.DateTimeUtcFromString),
   updated: Schema.DateTimeUtcFromString
 }
 
 /** A head whose log can be claimed. Without `lease` no process has it. */
-export interface Head extends storage.Log {
+export interface Head extends journal.Log {
   readonly lease?: DateTime.Utc
   readonly updated: DateTime.Utc
 }
@@ -38,7 +40,7 @@ export interface Head extends storage.Log {
  */
 export interface Owners {
   readonly next: Effect.Effect<string>
-  readonly rest: (at: storage.StoredHead<Head>) => Effect.Effect<number>
+  readonly rest: (at: journal.StoredHead<Head>) => Effect.Effect<number>
 }
 
 /** The logs of other processes whose versions are remembered. A log that is forgotten is waited for once more. */
@@ -60,7 +62,10 @@ const forgetOldest = <A>(values: Map<string, A>): void => {
 /** A process waits for so many of its own leases, while a head does not change. */
 const longestLease = 10
 
-export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service, leaseTime: Duration.Duration): Owners => {
+export const ownersOf = (
+  { processes = Effect.succeedNone }: storeService.Service,
+  leaseTime: Duration.Duration
+): Owners => {
   const seen = new Map<string, { readonly version: string; readonly since: number }>()
 
   const missing = new Map<string, number>()
@@ -81,7 +86,7 @@ export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service, le
   })
 
   return {
-    next: Effect.flatMap(storage.nonce, (nonce) =>
+    next: Effect.flatMap(storeKeys.nonce, (nonce) =>
       Effect.map(processes, Option.match({ onNone: () => nonce, onSome: ({ own }) => `${own}.${nonce}` }))
     ),
     rest: Effect.fnUntraced(function* ({ head: { lease, owner, updated }, key, version }) {

@@ -6,8 +6,9 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
+import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type * as Run from "../../agent/Run.ts"
+import * as Run from "../../agent/Run.ts"
 import * as Session from "../../session/Session.ts"
 import { expectEqual } from "./checks.ts"
 import type { World } from "./world.ts"
@@ -29,7 +30,9 @@ export interface ChatsOptions {
   /** Options of all messages, such as the `agent`. */
   readonly send?: Omit<Session.SendOptions, "messageId" | "ifExists" | "whenBusy"> | undefined
   /** Returns true for a call that is approved; default: all are. */
-  readonly approves?: ((request: Run.ApprovalRequest) => boolean) | undefined
+  readonly approves?: ((request: Run.Request) => boolean) | undefined
+  /** The answer to a question, or to a call of the page; default: it is denied. An answer that does not fit is refused, and given again. */
+  readonly answers?: ((request: Run.Request) => Schema.Json) | undefined
 }
 
 type Sessions = World<Session.Session>
@@ -51,7 +54,7 @@ const call = <A>(
 /** Follows the events of a session over cut connections, and checks that none is missing and none comes twice. */
 const follow = (world: Sessions, id: string, seen: Array<Session.Entry>) =>
   Effect.flatMap(world.any, ({ stream }) => {
-    const events = Effect.map(Session.Session, (sessions) => sessions.events(id, { after: seen.length }))
+    const events = Effect.map(Session.Session, (sessions) => sessions.events(id, { after: seen.at(-1)?.cursor }))
     return Stream.runForEach(stream(`events of ${id}`, Stream.unwrap(events)), (entry) =>
       Effect.andThen(
         expectEqual(`the next event of ${id}`, seen.length + 1, entry.sequence),
@@ -64,13 +67,17 @@ const follow = (world: Sessions, id: string, seen: Array<Session.Entry>) =>
   )
 
 /** Decides about calls until the session is idle. */
-const settle = Effect.fnUntraced(function* (world: Sessions, id: string, options: ChatsOptions) {
-  const { approves = () => true } = options
+const decideUntilIdle = Effect.fnUntraced(function* (world: Sessions, id: string, options: ChatsOptions) {
+  const { answers, approves = () => true } = options
+  const decide = (request: Run.Request): Run.Decision => {
+    if ("schema" in request) return answers === undefined ? Run.deny(request) : Run.answer(request, answers(request))
+    return approves(request) ? Run.approve(request) : Run.deny(request)
+  }
   while (true) {
     const state = Option.getOrUndefined(yield* call(world, `state of ${id}`, (sessions) => sessions.state(id)))
     if (state === undefined) return yield* Effect.fail(`the state of ${id}: expected a session, got none`)
     if (state.status === "idle") return state
-    const decisions = state.requests.map((request) => ({ ...request, approved: approves(request) }))
+    const decisions = state.requests.map(decide)
     const decided = call(world, `decide in ${id}`, (sessions) => sessions.decide(id, decisions))
     // Another decision may have come before a doubled one
     if (decisions.length > 0)
@@ -101,10 +108,12 @@ const chat = Effect.fnUntraced(function* (world: Sessions, session: number, opti
     )
     yield* Effect.raceFirst(received, Fiber.join(reading))
     sent.push(messageId)
-    yield* settle(world, id, options).pipe(Effect.when(Effect.map(Random.nextBoolean, (isPatient) => isPatient)))
+    yield* decideUntilIdle(world, id, options).pipe(
+      Effect.when(Effect.map(Random.nextBoolean, (isPatient) => isPatient))
+    )
   }
   yield* world.calm
-  const { queue, sequence } = yield* settle(world, id, options)
+  const { queue, sequence } = yield* decideUntilIdle(world, id, options)
   yield* expectEqual(`the messages of ${id} that wait`, [], queue)
   const caughtUp = Effect.repeat(Effect.sleep(100), { until: () => seen.length >= sequence })
   yield* Effect.raceFirst(caughtUp, Fiber.join(reading))

@@ -48,7 +48,7 @@ type Operation = VersionedStore.VersionedStoreError["operation"]
 
 /** Sends an operation to the database, which performs it as a whole, and waits for its end. */
 const send = <A, E>(
-  { database, process, self }: Place,
+  { database, process, self }: Connection,
   effect: Effect.Effect<A, E>,
   [there, back]: readonly [number, number]
 ) =>
@@ -68,7 +68,7 @@ const endOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): string =>
   })
 
 /** A process, and the process that has the store. */
-interface Place {
+interface Connection {
   readonly self: machine.Machine
   readonly process: machine.Process
   readonly database: machine.Process
@@ -79,12 +79,12 @@ interface Place {
  * after it took effect.
  */
 export const make = (
-  place: Place,
+  connection: Connection,
   store: VersionedStore.Service,
   faults: StoreFaults,
   failsAt: ReadonlyMap<number, boolean> = new Map()
 ): VersionedStore.Service => {
-  const { process, self } = place
+  const { process, self } = connection
   const {
     conflicts = 0,
     failures = 0.01,
@@ -104,7 +104,7 @@ export const make = (
       const planned = failsAt.get(machine.count(self, "storeOperations"))
       const drawn = self.isCalm ? 1 : chance.next()
       const ways = [chance.between(least, most), chance.between(least, most) + chance.between(0, age)] as const
-      const sent = send(place, effect, ways)
+      const sent = send(connection, effect, ways)
       const text = `${operation} ${key}`
       if (planned === undefined && drawn >= failures) {
         return Effect.flatMap(sent, (exit) => {

@@ -35,7 +35,9 @@ import { toWellFormed, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
+import * as ToolSettings from "../ToolSettings.ts"
 import * as callContext from "./callContext.ts"
+import { ClientSide } from "./clientSide.ts"
 import * as toolCall from "./toolCall.ts"
 /** Puts the hints of a contract back onto a tool. */
 export const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]): Context.Context<never> => {
@@ -50,6 +52,7 @@ export const toToolAnnotations = (annotations: ToolContract.ToolContract["annota
   add(Tool.Idempotent, annotations.idempotent)
   add(Tool.OpenWorld, annotations.openWorld)
   add(Tool.Strict, annotations.strict)
+  add(ToolSettings.Polls, annotations.polls)
   return context
 }
 
@@ -127,6 +130,30 @@ export const carryResult = (tool: string, result: ToolResult.Failure): AiError.A
 const carriedResult = (error: unknown): ToolResult.ToolResult | undefined =>
   // Sound: a WeakMap has nothing for what is no object
   carriedResults.get(error as object)
+
+/** The tool as its calls are where no run waits for their answers. */
+const elsewhere = (name: string) =>
+  carrierOf(
+    ToolResult.failure(
+      "execution_error",
+      `Tool ${JSON.stringify(name)} is a client-side tool: only the run of an agent or a plan can wait for its answer.`
+    )
+  )
+
+/** The tool without a handler: a front end makes its calls, or a person answers them. */
+export const clientSide = (tool: Tool.Any): unknown => {
+  const kind = Context.get(tool.annotations, ClientSide) ?? "call"
+  const own = withOwnHandler(tool.annotate(ClientSide, kind), () => Effect.fail(elsewhere(tool.name)))
+  const made = Tool.providerDefined({
+    id: "emissary.client",
+    customName: tool.name,
+    providerName: tool.name,
+    parameters: tool.parametersSchema,
+    success: tool.successSchema,
+    failure: Schema.Json
+  })(undefined).annotateMerge(own.annotations)
+  return Object.assign(made, { [OwnHandlerTypeId]: {} })
+}
 
 /**
  * The facts that the need for an approval may depend on.
@@ -442,7 +469,7 @@ const withinCall = (contract: ToolContract.ToolContract, captured: Context.Conte
   return <A>(runContext: Json.JsonObject, effect: Effect.Effect<A, ToolResult.Failure>) =>
     Effect.contextWith((current: Context.Context<never>) => {
       const inside = services(current, runContext)
-      const settled = toolCall.settle(Effect.result(effect), inside, Duration.toMillis(contract.timeout))
+      const settled = toolCall.exitWithin(Effect.result(effect), inside, Duration.toMillis(contract.timeout))
       return Effect.flatMap(settled, (exit): Effect.Effect<A, ToolResult.Failure> => {
         if (exit === "timeout") return Effect.fail(lateApproval(contract.timeout))
         return Exit.isSuccess(exit)

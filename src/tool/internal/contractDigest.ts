@@ -18,6 +18,7 @@ interface Content {
   readonly failure?: JsonObject | undefined
   readonly timeout: Duration.Duration
   readonly approval: string
+  readonly client?: string | undefined
   readonly annotations: object
 }
 
@@ -28,13 +29,14 @@ const known = new WeakMap<object, string>()
 export const digestOf = (contract: Content): Result.Result<string, PayloadError.PayloadError> => {
   const before = known.get(contract)
   if (before !== undefined) return Result.succeed(before)
-  const { annotations, approval, failure, name, parameters, success, timeout } = contract
+  const { annotations, approval, client, failure, name, parameters, success, timeout } = contract
   const text = Digest.canonicalize({
     name,
     parameters,
     ...defined({ success, failure }),
     timeout: Duration.isFinite(timeout) ? Duration.toMillis(timeout) : "infinity",
     approval,
+    ...defined({ client }),
     // Sound: anything but JSON has no canonical form
     annotations: defined(annotations) as JsonObject
   })

@@ -42,6 +42,10 @@ export interface ToolRuntime {
    */
   readonly concurrency: number | "unbounded"
   /**
+   * No layer has set the runtime, so the `concurrency` of an agent is no more than its runtime allows.
+   */
+  readonly isDefault?: true
+  /**
    * It can execute calls that have no body here.
    */
   readonly stubs: boolean
@@ -62,7 +66,7 @@ export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
  * The tool runtime in use. Without any layer calls run here, one after another.
  */
 export const ToolRuntime = Context.Reference<ToolRuntime>(callContext.keys.toolRuntime, {
-  defaultValue: () => ({ dispatch: local, concurrency: 1, stubs: false })
+  defaultValue: () => ({ dispatch: local, concurrency: 1, isDefault: true, stubs: false })
 })
 
 /**
@@ -97,7 +101,8 @@ const runtimeIn = (context: Context.Context<never>): ToolRuntime => {
 /** A call of a batch while it is executed. */
 export class CallUnderWay {
   readonly call: BoundCall
-  readonly span: Tracer.Span
+  /** Without a tracer a call has none: a span goes nowhere, and a context with another span costs much. */
+  readonly span: Tracer.Span | undefined
   /** The context of the batch. */
   readonly around: Context.Context<never>
   /** Why the newest attempt failed unexpectedly. */
@@ -106,7 +111,7 @@ export class CallUnderWay {
   result: ToolResult.ToolResult | undefined
   private entered: Context.Context<never> | undefined
 
-  constructor(call: BoundCall, span: Tracer.Span, around: Context.Context<never>) {
+  constructor(call: BoundCall, span: Tracer.Span | undefined, around: Context.Context<never>) {
     this.call = call
     this.span = span
     this.around = around
@@ -118,10 +123,12 @@ export class CallUnderWay {
   }
 
   enter(context: Context.Context<never>): Context.Context<never> {
+    const { span } = this
+    const entered = Context.add(context, CurrentCall, this)
+    if (span === undefined) return entered
     const parent = Context.get(context, References.CurrentStackFrame)
-    const frame = { name: this.span.name, stack: constUndefined, parent }
-    const framed = Context.add(context, References.CurrentStackFrame, frame)
-    return Context.add(Context.add(framed, Tracer.ParentSpan, this.span), CurrentCall, this)
+    const frame = { name: span.name, stack: constUndefined, parent }
+    return Context.add(Context.add(entered, References.CurrentStackFrame, frame), Tracer.ParentSpan, span)
   }
 }
 
@@ -311,17 +318,14 @@ const withContext = <A>(effect: Effect.Effect<A>, context: Context.Context<never
  * The exit of an effect that runs with a context, or `"timeout"`. Its own interruption is an exit. An effect that resists
  * interruption is waited for, and has timed out nevertheless.
  */
-export const settle = <A>(
+export const exitWithin = <A>(
   effect: Effect.Effect<A>,
   context: Context.Context<never>,
   millis: number
 ): Effect.Effect<Exit.Exit<A> | "timeout"> => {
   const settled: Effect.Effect<Exit.Exit<A> | "timeout"> = Effect.exit(withContext(effect, context))
   if (millis === Infinity) return settled
-  return Effect.timeoutOrElse(settled, {
-    duration: Duration.millis(millis),
-    orElse: () => Effect.succeed("timeout" as const)
-  })
+  return Effect.raceFirst(settled, Effect.as(Effect.sleep(Duration.millis(millis)), "timeout" as const))
 }
 
 export const executeBody = (
@@ -341,7 +345,7 @@ export const executeBody = (
     const inside =
       current?.context === context ? services(current.around, call.context, current) : services(context, call.context)
     const ran = Effect.suspend(() => run(args, call))
-    return Effect.flatMap(settle(ran, inside, millis), (exit): Effect.Effect<ToolResult.ToolResult> => {
+    return Effect.flatMap(exitWithin(ran, inside, millis), (exit): Effect.Effect<ToolResult.ToolResult> => {
       if (exit === "timeout") return Effect.succeed(timeoutFailure(Duration.millis(millis)))
       if (Exit.isFailure(exit)) return unhandledFailure(name, exit.cause, current)
       if (current !== undefined) current.result = exit.value
@@ -362,7 +366,7 @@ export const dispatchWithTimeout = (
   Effect.contextWith((context: Context.Context<never>) => {
     const millis = timeLeft(call, Context.get(context, Clock.Clock))
     const dispatched = Effect.suspend(() => dispatch(call))
-    return Effect.flatMap(settle(dispatched, context, millis + Duration.toMillis(margin)), (exit) =>
+    return Effect.flatMap(exitWithin(dispatched, context, millis + Duration.toMillis(margin)), (exit) =>
       exit === "timeout" ? Effect.succeed(timeoutFailure(Duration.millis(millis))) : exit
     )
   })
@@ -425,18 +429,14 @@ const wrongResult = (tool: string): ToolResult.Failure =>
   )
 
 /** The span of a call. A tracer that throws makes the call fail. */
-const openSpan = (
-  call: BoundCall,
-  context: Context.Context<never>,
-  isTraced: boolean
-): Effect.Effect<Exit.Exit<Tracer.Span>> =>
+const openSpan = (call: BoundCall, context: Context.Context<never>): Effect.Effect<Exit.Exit<Tracer.Span>> =>
   Effect.exit(
     Effect.makeSpan(`execute_tool ${call.contract.name}`, {
       attributes: {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.contract.name,
         "gen_ai.tool.call.id": call.id,
-        ...(isTraced && telemetry.describeCall(call, context))
+        ...telemetry.describeCall(call, context)
       }
     })
   )
@@ -455,9 +455,9 @@ const close = (
         ? withinLimits(call, checkResult(call, found), limits)
         : wrongResult(call.contract.name)
     })
-    const isTimed = Context.get(around, References.TracerTimingEnabled)
-    const now = isTimed ? Context.get(around, Clock.Clock).currentTimeNanosUnsafe() : 0n
-    if (span.status._tag === "Started") {
+    if (span?.status._tag === "Started") {
+      const isTimed = Context.get(around, References.TracerTimingEnabled)
+      const now = isTimed ? Context.get(around, Clock.Clock).currentTimeNanosUnsafe() : 0n
       span.end(now, quietKey in span ? telemetry.describeEnd(span, call, around, checked) : checked)
     }
     return checked
@@ -486,6 +486,20 @@ interface BatchOptions<E = never, R = never> {
    * ended. Default `"result"`.
    */
   readonly defects?: "result" | "describe" | "die" | undefined
+  /**
+   * The number of calls that run at a time. The limit of a runtime holds in any case. Default: the number of the runtime.
+   */
+  readonly concurrency?: number | "unbounded" | undefined
+}
+
+const atLeastOne = (concurrency: number | "unbounded"): number =>
+  concurrency === "unbounded" ? Infinity : Math.max(1, Math.floor(concurrency) || 1)
+
+/** The number of calls that run at a time. */
+const concurrencyOf = (runtime: ToolRuntime, asked: number | "unbounded" | undefined): number => {
+  const allowed = atLeastOne(runtime.concurrency)
+  if (asked === undefined) return allowed
+  return runtime.isDefault === true ? atLeastOne(asked) : Math.min(atLeastOne(asked), allowed)
 }
 
 /**
@@ -501,8 +515,8 @@ interface BatchOptions<E = never, R = never> {
  * Interrupting the batch interrupts every handler and waits for its finalizers. A call that had started then ends with
  * an `interrupted` failure; a call that never started has no result and no event.
  *
- * `cause` is the origin of an unexpected failure, or of a failure whose text must not leave the process. Each call has
- * a span `execute_tool <name>`, without its arguments.
+ * `cause` is the origin of an unexpected failure, or of a failure whose text must not leave the process. With a
+ * tracer each call has a span `execute_tool <name>`, without its arguments.
  */
 export const run = <E = never, R = never>(
   calls: ReadonlyArray<BoundCall>,
@@ -516,13 +530,12 @@ export const run = <E = never, R = never>(
       context,
       runtime,
       clock: Context.get(context, Clock.Clock),
-      // Spans go nowhere without a tracer
       isTraced: fiber.cache.tracer !== undefined,
       isMeasured: Context.get(context, telemetry.Metrics) !== undefined,
       results: [],
       died: []
     }
-    const concurrency = runtime.concurrency === "unbounded" ? "unbounded" : Math.max(1, runtime.concurrency || 1)
+    const concurrency = concurrencyOf(runtime, options.concurrency)
     const runFrom = (first: number): Effect.Effect<void, E, R> => {
       const turn = calls.slice(first, first + callsPerTurn)
       const ran = Effect.forEach(turn, (call, index) => runCall(batch, call, first + index), {
@@ -541,6 +554,13 @@ const callsPerTurn = 1000
 
 /** An Effect that is an Exit needs no fiber. */
 export const isDone = <A, E, R>(effect: Effect.Effect<A, E, R>): effect is Exit.Exit<A, E> => Exit.isExit(effect)
+
+/** `Effect.flatMap`, without a fiber where the effect is an Exit. */
+export const flatMapNow = <A, E, R, B, E2, R2>(
+  effect: Effect.Effect<A, E, R>,
+  f: (value: A) => Effect.Effect<B, E2, R2>
+): Effect.Effect<B, E | E2, R | R2> =>
+  isDone(effect) && Exit.isSuccess(effect) ? f(effect.value) : Effect.flatMap(effect, f)
 
 /** A batch while it runs. */
 interface Batch<E, R> {
@@ -572,6 +592,8 @@ const dispatch = (runtime: ToolRuntime, { call, context }: CallUnderWay): Effect
   return withContext(before === undefined ? dispatched : Effect.andThen(before, dispatched), context)
 }
 
+const unobserved = Exit.succeed(undefined)
+
 const settleCall = Effect.fnUntraced(function* <E, R>(
   batch: Batch<E, R>,
   call: BoundCall,
@@ -582,11 +604,11 @@ const settleCall = Effect.fnUntraced(function* <E, R>(
   const { defects, onFinished, onStarted } = options
   if (onStarted !== undefined && (yield* onStarted(call.id, index)) === false) return
   const startedAt = clock.currentTimeMillisUnsafe()
-  const opened = yield* openSpan(call, context, batch.isTraced)
+  const opened = batch.isTraced ? yield* openSpan(call, context) : unobserved
   let exit: Exit.Exit<ToolResult.ToolResult>
   let underWay: CallUnderWay | undefined
   if (Exit.isSuccess(opened)) {
-    const current = new CallUnderWay(call, batch.isTraced ? quietSpan(opened.value) : opened.value, context)
+    const current = new CallUnderWay(call, opened.value && quietSpan(opened.value), context)
     exit = close(current, yield* Effect.exit(restore(dispatch(runtime, current))))
     underWay = current
   } else exit = Exit.failCause(opened.cause)

@@ -66,7 +66,7 @@ export const use = async (tools, { call, calls = [], layer = {}, protocol } = {}
   )
   const program = Effect.gen(function* () {
     const listed = yield* McpTools.toolkit
-    const refused = yield* McpTools.refused
+    const refused = yield* McpTools.refusedTools
     const r = calls.length === 0 ? undefined : yield* agent.run("go")
     return {
       names: listed.map((t) => t.name),

@@ -2,7 +2,7 @@
 // Also microsoft/agent-framework#3255: requests that were answered before a restore are asked again.
 // Right: the outer plan completes with the output of the inner one; the first inner pause is not asked again.
 import { Effect } from "effect"
-import { VersionedStore } from "effect-emissary"
+import { Run, VersionedStore } from "effect-emissary"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { same } from "../harness/keep.mjs"
 
@@ -19,22 +19,21 @@ const ask = (name) =>
   })
 const copy = (state) => Effect.flatMap(PlanRun.stateCodec.encodeJson(state), PlanRun.stateCodec.decodeJson)
 const program = Effect.gen(function* () {
-  const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, ask("one"), ask("two")))
-  const middle = yield* Plan.bind(yield* Plan.make({ name: "middle" }, Step.make("in", { target: inner })))
+  const inner = yield* Plan.bind(yield* Plan.make("inner", [ask("one"), ask("two")]))
+  const middle = yield* Plan.bind(yield* Plan.make("middle", [Step.make("in", { target: inner })]))
   const outer = yield* Plan.bind(
-    yield* Plan.make(
-      { name: "outer" },
+    yield* Plan.make("outer", [
       Step.make("deep", { target: middle }),
       Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
-    )
+    ])
   )
   let result = yield* Plan.run(outer, "x")
   const asked = []
   for (let i = 0; i < 5 && result.outcome === "Paused"; i++) {
-    const pauses = PlanRun.pauses(result.state)
-    asked.push(...pauses.map((p) => p.reason))
+    const pauses = PlanRun.requests(result.state)
+    asked.push(...pauses.map((p) => p.arguments.reason))
     result = yield* Plan.resume(outer, yield* copy(result.state), {
-      decisions: pauses.map((p) => ({ ...p, approved: true }))
+      decisions: pauses.filter(Run.isApprovable).map(Run.approve)
     })
   }
   same("outcome", result.outcome, "Completed")

@@ -7,8 +7,7 @@ import { same } from "../harness/keep.mjs"
 
 const ran = []
 const program = Effect.gen(function* () {
-  const plan = yield* Plan.make(
-    { name: "fan" },
+  const plan = yield* Plan.make("fan", [
     Step.make("left", {
       parallel: true,
       target: ({ task }) =>
@@ -28,19 +27,19 @@ const program = Effect.gen(function* () {
       target: ({ task, decision }) => (decision === undefined ? Step.pause("third?") : Effect.succeed(`T(${task})`))
     }),
     Step.make("join", { task: Reference.fromParallelAll("left"), target: ({ task }) => Effect.succeed(task) })
-  )
+  ])
   const bound = yield* Plan.bind(plan)
   const paused = yield* Plan.run(bound, "x")
   same(
     "pauses",
-    PlanRun.pauses(paused.state).map((p) => p.reason),
+    PlanRun.requests(paused.state).map((p) => p.arguments.reason),
     ["right?", "third?"]
   )
   const json = yield* PlanRun.stateCodec.encodeJson(paused.state)
   const once = (state, only) =>
     Plan.resume(bound, state, {
-      decisions: PlanRun.pauses(state)
-        .filter((p) => !only || p.reason === only)
+      decisions: PlanRun.requests(state)
+        .filter((p) => !only || p.arguments.reason === only)
         .map((p) => ({ ...p, approved: true }))
     })
   const a = yield* once(yield* PlanRun.stateCodec.decodeJson(json))

@@ -7,8 +7,7 @@ import { same } from "../harness/keep.mjs"
 const program = Effect.gen(function* () {
   let round = 0
   const joined = []
-  const plan = yield* Plan.make(
-    { name: "rounds" },
+  const plan = yield* Plan.make("rounds", [
     Step.make("gate", { target: () => Effect.sync(() => `r${++round}`) }),
     Step.make("bull", {
       parallel: true,
@@ -30,7 +29,7 @@ const program = Effect.gen(function* () {
       routes: [["gate", When.field("n").lessThan(3)]]
     }),
     Step.make("end", { target: ({ task }) => Effect.succeed(JSON.stringify(task)) })
-  )
+  ])
   const bound = yield* Plan.bind(plan)
   const result = yield* Plan.run(bound, "go")
   same("outcome", result.outcome, "Completed")

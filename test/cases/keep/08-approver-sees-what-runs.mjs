@@ -2,7 +2,7 @@
 // Right: what the request shows is the JSON form of what the handler receives.
 import { Effect, Schema, SchemaGetter } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent } from "effect-emissary"
+import { Agent, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { same } from "../harness/keep.mjs"
 
@@ -29,7 +29,7 @@ const program = Effect.gen(function* () {
   same("outcome", waiting.outcome, "AwaitingApproval")
   const shown = waiting.requests[0].arguments
   const done = yield* agent.resume(waiting.state, {
-    decisions: waiting.requests.map((r) => ({ ...r, approved: true }))
+    decisions: waiting.requests.filter(Run.isApprovable).map(Run.approve)
   })
   same("done", done.outcome, "Completed")
   same("handler got", got, { amount: 50, to: "Ada", note: "none" })

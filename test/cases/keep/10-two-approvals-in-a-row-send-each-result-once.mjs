@@ -32,7 +32,7 @@ const program = (how) =>
     let asked = 0
     while (result.outcome === "AwaitingApproval" && asked < 5) {
       asked++
-      const options = { decisions: result.requests.map((r) => ({ ...r, approved: true })) }
+      const options = { decisions: result.requests.filter(Run.isApprovable).map(Run.approve) }
       const state = yield* copy(result.state)
       result = yield* how === "stream" ? last(agent.resumeStream(state, options)) : agent.resume(state, options)
     }

@@ -48,7 +48,7 @@ const program = (runtime) =>
       ["ada", "bob"]
     )
     const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(waiting.state))
-    const done = yield* boss.resume(state, { decisions: waiting.requests.map((r) => ({ ...r, approved: true })) })
+    const done = yield* boss.resume(state, { decisions: waiting.requests.filter(Run.isApprovable).map(Run.approve) })
     same("outcome", done.outcome, "Completed")
     same("ran", ran.toSorted(), ["ada", "bob"])
     same("text", done.text, "paid ada & paid bob")

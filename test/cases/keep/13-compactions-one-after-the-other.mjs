@@ -42,7 +42,7 @@ export default Effect.gen(function* () {
             })
         })).conversation
         check(`after ${parallel}/${keepRecent}/${n}`, chat)
-        const t = yield* Effect.exit(Conversation.truncate(chat, { budget: 700 }))
+        const t = yield* Effect.exit(Conversation.truncate(chat, { maxTokens: 700 }))
         if (t._tag === "Success") check(`truncated ${parallel}/${keepRecent}/${n}`, t.value.conversation)
       }
       const summaries = Conversation.messages(chat).filter(
@@ -66,6 +66,6 @@ export default Effect.gen(function* () {
     Conversation.openCalls(compacted).map((c) => c.id),
     ["a", "c"]
   )
-  const short = (yield* Conversation.truncate(open, { budget: 1500 }).pipe(Effect.flip)).needed
+  const short = (yield* Conversation.truncate(open, { maxTokens: 1500 }).pipe(Effect.flip)).needed
   same("open calls and their results are not cut", short > 1500, true)
 })

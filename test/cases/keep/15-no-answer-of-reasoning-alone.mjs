@@ -32,20 +32,20 @@ export default Effect.gen(function* () {
     system: input.system,
     messages: input.messages
   })
-  for (const budget of [2500, 1600, 900, 400]) {
-    const t = yield* Effect.exit(Conversation.truncate(chat, { budget }))
+  for (const maxTokens of [2500, 1600, 900, 400]) {
+    const t = yield* Effect.exit(Conversation.truncate(chat, { maxTokens }))
     if (t._tag !== "Success") continue
     const { messages } = AnthropicMessages.fromConversation(t.value.conversation).success
     for (const m of messages.filter((m) => m.role === "assistant")) {
       const types = m.content.map((b) => b.type)
       holds(
-        `budget ${budget}: answer of reasoning alone`,
+        `limit ${maxTokens}: answer of reasoning alone`,
         types.some((t) => t === "text" || t === "tool_use"),
         types
       )
       const n = (m.content.find((b) => b.type === "tool_use") ?? {}).id?.slice(1)
       if (n)
-        same(`budget ${budget}: thinking of t${n}`, m.content.slice(0, 2), [
+        same(`limit ${maxTokens}: thinking of t${n}`, m.content.slice(0, 2), [
           { type: "thinking", thinking: `think ${n}`, signature: `sig${n}` },
           { type: "redacted_thinking", data: `red${n}` }
         ])

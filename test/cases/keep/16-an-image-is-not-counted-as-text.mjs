@@ -1,6 +1,6 @@
 // langchain-ai/langchain#40741 (2026-09), open-webui/open-webui#29761 (2026-09), earendil-works/pi PR 1441 (2026-02): base64 of an image is
 // counted as text (about 1,000 times too much), or not at all; a first message with a picture is summarized away.
-// Right: a picture of 400 KB weighs 100 to 10,000 tokens, as a part of a message, of a tool result and read from three formats; a budget of
+// Right: a picture of 400 KB weighs 100 to 10,000 tokens, as a part of a message, of a tool result and read from three formats; a limit of
 // 20,000 tokens changes nothing in a conversation with three of them.
 import { Effect } from "effect"
 import { Conversation } from "effect-emissary"
@@ -86,6 +86,6 @@ export default Effect.gen(function* () {
     chat = yield* Conversation.addUser(chat, [{ type: "text", text: "look" }, file])
     chat = yield* Conversation.addAssistant(chat, "nice")
   }
-  const { report } = yield* Conversation.truncate(chat, { budget: 20_000 })
+  const { report } = yield* Conversation.truncate(chat, { maxTokens: 20_000 })
   same("nothing is removed", [report.removed.length, report.shortened.length], [0, 0])
 })

@@ -49,22 +49,22 @@ export default Effect.gen(function* () {
     messages: input.messages
   })
   let n = 0
-  for (const budget of [2500, 1200, 800, 500, 300]) {
-    const t = yield* Effect.exit(Conversation.truncate(stored, { budget }))
+  for (const maxTokens of [2500, 1200, 800, 500, 300]) {
+    const t = yield* Effect.exit(Conversation.truncate(stored, { maxTokens }))
     if (t._tag !== "Success") continue
     n += t.value.report.removed.length
     const r = AnthropicMessages.fromConversation(t.value.conversation)
     if (r._tag !== "Success") {
-      holds(`budget ${budget}`, false, String(r.failure))
+      holds(`limit ${maxTokens}`, false, String(r.failure))
       continue
     }
     const blocks = r.success.messages.flatMap((m) => (Array.isArray(m.content) ? m.content : []))
     const servers = new Set(blocks.filter((b) => b.type === "server_tool_use").map((b) => b.id))
     for (const b of blocks) {
       if (b.type === "tool_use")
-        holds(`budget ${budget}: caller of ${b.id}`, b.caller !== undefined && servers.has(b.caller.tool_id), b)
+        holds(`limit ${maxTokens}: caller of ${b.id}`, b.caller !== undefined && servers.has(b.caller.tool_id), b)
       if (b.type === "code_execution_tool_result")
-        holds(`budget ${budget}: call of ${b.tool_use_id}`, servers.has(b.tool_use_id), b.tool_use_id)
+        holds(`limit ${maxTokens}: call of ${b.tool_use_id}`, servers.has(b.tool_use_id), b.tool_use_id)
     }
   }
   holds("something was removed", n > 0, n)

@@ -2,7 +2,7 @@
 // Right: the turn fails with a typed error; the next message is answered (the old turn is left out or shortened), with truncate and with compact.
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, VersionedStore, Conversation } from "effect-emissary"
+import { Agent, ContextWindow, Conversation, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { same } from "../harness/keep.mjs"
@@ -10,18 +10,18 @@ import { same } from "../harness/keep.mjs"
 const Tools = Toolkit.make(Tool.make("dump", { parameters: Schema.Struct({}), success: Schema.String }))
 const once = (kind) => {
   const sizes = []
-  const budget =
+  const contextWindow =
     kind === "truncate"
-      ? Agent.truncate({ threshold: 3000 })
-      : Agent.compact({
-          threshold: 3000,
+      ? ContextWindow.truncate({ above: 3000 })
+      : ContextWindow.summarize({
+          above: 3000,
           summarize: (old) =>
             Effect.sync(() => {
               sizes.push(JSON.stringify(Conversation.transcript(old)).length)
               return "a dump"
             })
         })
-  const agent = Agent.make("a", { instructions: "i", toolkit: Tools, budget })
+  const agent = Agent.make("a", { instructions: "i", toolkit: Tools, contextWindow })
   const Sessions = Session.layer([agent]).pipe(
     Layer.provide([
       VersionedStore.layerMemory,
@@ -35,12 +35,12 @@ const once = (kind) => {
   )
   return Effect.gen(function* () {
     const sessions = yield* Session.Session
-    yield* Session.ask("s", "hello")
-    const error = yield* Effect.flip(Session.ask("s", "dump it"))
-    same(`${kind} first`, [error.reason._tag, error.reason.failure?.reason], ["TurnFailed", "BudgetFailed"])
-    const next = yield* Effect.exit(Session.ask("s", "and now?"))
+    yield* Session.turn("s", "hello")
+    const error = yield* Effect.flip(Session.turn("s", "dump it"))
+    same(`${kind} first`, [error.reason._tag, error.reason.failure?.reason], ["TurnFailed", "ContextWindowFailed"])
+    const next = yield* Effect.exit(Session.turn("s", "and now?"))
     same(`${kind} next`, next._tag === "Success" ? next.value.text : String(next.cause), "answered and now?")
-    const third = yield* Effect.exit(Session.ask("s", "third"))
+    const third = yield* Effect.exit(Session.turn("s", "third"))
     same(`${kind} third`, third._tag === "Success" ? third.value.text : String(third.cause), "answered third")
     const history = yield* sessions.history("s")
     same(`${kind} history is whole`, Conversation.messages(history).filter((m) => m.role === "user").length, 4)

@@ -3,7 +3,7 @@
 // Right: interrupt settles the calls as denied; the next message is answered; a late decision is refused; the tool never ran; readers see no request that waits.
 import { Effect, Layer, Schema, Option } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, VersionedStore, Conversation } from "effect-emissary"
+import { Agent, Conversation, Run, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { same } from "../harness/keep.mjs"
@@ -39,20 +39,15 @@ const Sessions = Session.layer([agent]).pipe(
 )
 export default Effect.gen(function* () {
   const sessions = yield* Session.Session
-  const asked = yield* Session.ask("s", "pay")
-  same("waits", asked.outcome._tag, "AwaitingApproval")
+  const asked = yield* Session.turn("s", "pay")
+  same("waits", asked.outcome, "AwaitingApproval")
   const { requests: waiting } = Option.getOrThrow(yield* sessions.state("s"))
   same("interrupt", (yield* sessions.interrupt("s")).isInterrupted, true)
   const state = Option.getOrThrow(yield* sessions.state("s"))
   same("nothing waits", [state.requests.length, state.status], [0, "idle"])
-  const late = yield* Effect.flip(
-    sessions.decide(
-      "s",
-      waiting.map((r) => ({ ...r, approved: true }))
-    )
-  )
+  const late = yield* Effect.flip(sessions.decide("s", waiting.filter(Run.isApprovable).map(Run.approve)))
   same("late decision", [late.reason._tag, late.category], ["InvalidDecision", "conflict"])
-  const next = yield* Session.ask("s", "hi")
+  const next = yield* Session.turn("s", "hi")
   same("next", next.text, "hello")
   same("ran", ran, 0)
   const types = Conversation.transcript(yield* sessions.history("s"))

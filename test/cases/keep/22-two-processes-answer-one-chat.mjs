@@ -25,7 +25,7 @@ const layer = () =>
 const side = (name) =>
   Effect.forEach(
     Array.from({ length: 10 }, (_, i) => `${name}${i}`),
-    (text) => Session.ask("chat", text),
+    (text) => Session.turn("chat", text),
     { concurrency: 4 }
   ).pipe(Effect.provide(layer()))
 export default Effect.gen(function* () {

@@ -27,22 +27,22 @@ const users = (id) =>
   })
 export default Effect.gen(function* () {
   const sessions = yield* Session.Session
-  yield* Session.ask("o", "1", { messageId: "m1" })
-  const two = yield* Session.ask("o", "2", { messageId: "m2" })
-  yield* Session.ask("o", "3", { messageId: "m3" })
+  yield* Session.turn("o", "1", { messageId: "m1" })
+  const two = yield* Session.turn("o", "2", { messageId: "m2" })
+  yield* Session.turn("o", "3", { messageId: "m3" })
   yield* sessions.fork("o", { at: two.cursor, to: "f" })
-  const [x, y] = yield* Effect.all([Session.ask("o", "4"), Session.ask("f", "X")], { concurrency: 2 })
+  const [x, y] = yield* Effect.all([Session.turn("o", "4"), Session.turn("f", "X")], { concurrency: 2 })
   same("origin", x.text, "re 1,2,3,4")
   same("fork", y.text, "re 1,2,X")
   yield* sessions.fork("f", { to: "ff" })
-  same("fork of the fork", (yield* Session.ask("ff", "Y")).text, "re 1,2,X,Y")
+  same("fork of the fork", (yield* Session.turn("ff", "Y")).text, "re 1,2,X,Y")
   same("fork unchanged", yield* users("f"), ["1", "2", "X"])
   const edited = yield* sessions.edit("o", { messageId: "m2", input: "2b" })
   same("edit", (yield* Session.await("o", { cursor: edited.cursor })).text, "re 1,2b")
   yield* sessions.fork("o", { to: "g" })
-  same("fork after the edit", (yield* Session.ask("g", "Z")).text, "re 1,2b,Z")
+  same("fork after the edit", (yield* Session.turn("g", "Z")).text, "re 1,2b,Z")
   yield* sessions.fork("o", { at: two.cursor, to: "h" })
-  same("fork at a place before the edit", (yield* Session.ask("h", "W")).text, "re 1,2,W")
+  same("fork at a place before the edit", (yield* Session.turn("h", "W")).text, "re 1,2,W")
   same(
     "edit in the fork",
     (yield* Effect.gen(function* () {

@@ -37,7 +37,7 @@ const once = (name, tool, second, options) => {
     let guard = 0
     while (result.outcome === "AwaitingApproval" && guard++ < 3)
       result = yield* outer.resume(yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(result.state)), {
-        decisions: result.requests.map((q) => ({ ...q, approved: true }))
+        decisions: result.requests.filter(Run.isApprovable).map(Run.approve)
       })
     if (result.outcome === "Interrupted") result = yield* outer.resume(result.state)
     same(`${name} outcome`, result.outcome, "Completed")

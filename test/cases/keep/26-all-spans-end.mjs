@@ -79,11 +79,10 @@ export default Effect.gen(function* () {
       "plan",
       Effect.gen(function* () {
         const p = yield* Plan.bind(
-          yield* Plan.make(
-            { name: "p" },
+          yield* Plan.make("p", [
             Step.make("a", { parallel: true, target: agent }),
             Step.make("b", { parallel: true, target: () => Effect.never })
-          )
+          ])
         )
         return yield* Plan.run(p, "hang")
       })
@@ -91,7 +90,7 @@ export default Effect.gen(function* () {
     [
       "plan pauses",
       Effect.gen(function* () {
-        const p = yield* Plan.bind(yield* Plan.make({ name: "p" }, Step.make("a", { target: () => Step.pause("?") })))
+        const p = yield* Plan.bind(yield* Plan.make("p", [Step.make("a", { target: () => Step.pause("?") })]))
         return yield* Plan.run(p, "x")
       })
     ]

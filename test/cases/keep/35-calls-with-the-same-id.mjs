@@ -48,7 +48,7 @@ const turns = (tool) => {
     const sessions = yield* Session.Session
     ran.length = 0
     for (let i = 0; i < 10; i++) {
-      yield* Session.ask("s", `m${i}`)
+      yield* Session.turn("s", `m${i}`)
       if (tool === "pay") {
         const state = Option.getOrThrow(yield* sessions.state("s"))
         same(
@@ -56,10 +56,7 @@ const turns = (tool) => {
           state.requests.map((r) => r.arguments),
           [{ v: `pay${i}` }]
         )
-        yield* sessions.decide(
-          "s",
-          state.requests.map((r) => ({ ...r, approved: true }))
-        )
+        yield* sessions.decide("s", state.requests.filter(Run.isApprovable).map(Run.approve))
         yield* Session.await("s", { cursor: state.cursor })
       }
     }

@@ -33,8 +33,7 @@ const script = (r) => {
 }
 export default Effect.gen(function* () {
   const flow = yield* Plan.bind(
-    yield* Plan.make(
-      { name: "flow" },
+    yield* Plan.make("flow", [
       Step.make("first", { target: ({ task }) => Effect.as(note(`first ${task}`), task) }),
       Step.make("gate", {
         target: ({ task, decision }) =>
@@ -42,7 +41,7 @@ export default Effect.gen(function* () {
       }),
       Step.make("pay", { target: payer }),
       Step.make("end", { target: ({ task }) => Effect.as(note(`end ${task}`), `${task}!`) })
-    )
+    ])
   )
   const desk = Agent.make("desk", {
     instructions: "DESK",
@@ -68,7 +67,7 @@ export default Effect.gen(function* () {
       )
     )
   const asked = []
-  yield* process(Session.ask("s", "go"))
+  yield* process(Session.turn("s", "go"))
   let text
   for (let i = 0; i < 8 && text === undefined; i++) {
     const state = yield* process(Effect.flatMap(Session.Session, (s) => Effect.map(s.state("s"), Option.getOrThrow)))
@@ -81,7 +80,7 @@ export default Effect.gen(function* () {
         return yield* Session.await("s", { cursor: state.cursor })
       })
     )
-    if (answer.outcome._tag === "Completed") text = answer.text
+    if (answer.outcome === "Completed") text = answer.text
   }
   same("questions", asked.length, 4)
   same(

@@ -11,8 +11,44 @@ const count = (k) => {
 let world = true
 export default Effect.gen(function* () {
   const plan = yield* Plan.make(
+    "p",
+    [
+      Step.make("start", {
+        target: ({ task }) =>
+          Effect.sync(() => {
+            count("start")
+            return task
+          }),
+        routes: [
+          ["left", When.custom("open")],
+          ["right", When.not(When.custom("open"))]
+        ],
+        afterBranches: "end"
+      }),
+      Step.make("left", {
+        target: ({ task, decision }) =>
+          decision === undefined
+            ? Effect.andThen(
+                Effect.sync(() => count("left asks")),
+                Step.pause("l?")
+              )
+            : Effect.sync(() => {
+                count("left")
+                return `${task} left`
+              })
+      }),
+      Step.make("right", {
+        target: ({ task }) =>
+          Effect.sync(() => {
+            count("right")
+            return `${task} right`
+          })
+      }),
+      Step.make("end", {
+        target: ({ task, decision }) => (decision === undefined ? Step.pause("e?") : Effect.succeed(task))
+      })
+    ],
     {
-      name: "p",
       predicates: {
         open: () =>
           Effect.sync(() => {
@@ -20,41 +56,7 @@ export default Effect.gen(function* () {
             return world
           })
       }
-    },
-    Step.make("start", {
-      target: ({ task }) =>
-        Effect.sync(() => {
-          count("start")
-          return task
-        }),
-      routes: [
-        ["left", When.custom("open")],
-        ["right", When.not(When.custom("open"))]
-      ],
-      afterBranches: "end"
-    }),
-    Step.make("left", {
-      target: ({ task, decision }) =>
-        decision === undefined
-          ? Effect.andThen(
-              Effect.sync(() => count("left asks")),
-              Step.pause("l?")
-            )
-          : Effect.sync(() => {
-              count("left")
-              return `${task} left`
-            })
-    }),
-    Step.make("right", {
-      target: ({ task }) =>
-        Effect.sync(() => {
-          count("right")
-          return `${task} right`
-        })
-    }),
-    Step.make("end", {
-      target: ({ task, decision }) => (decision === undefined ? Step.pause("e?") : Effect.succeed(task))
-    })
+    }
   )
   const bound = yield* Plan.bind(plan)
   let result = yield* Plan.run(bound, "x")
@@ -62,7 +64,7 @@ export default Effect.gen(function* () {
   for (let i = 0; i < 5 && result.outcome === "Paused"; i++) {
     const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(result.state))
     result = yield* Plan.resume(bound, state, {
-      decisions: PlanRun.pauses(state).map((p) => ({ ...p, approved: true }))
+      decisions: PlanRun.requests(state).map((p) => ({ ...p, approved: true }))
     })
   }
   same("output", result.output, "x left")

@@ -33,17 +33,17 @@ const result = (effect) =>
     e._tag === "Success" ? "ok" : `${e.cause.reasons[0]?.error?.reason?._tag} (${e.cause.reasons[0]?.error?.category})`
   )
 export default Effect.gen(function* () {
-  same("a tool output of 6 MB", yield* Effect.provide(result(Session.ask("s", "read")), layer()), "ok")
+  same("a tool output of 6 MB", yield* Effect.provide(result(Session.turn("s", "read")), layer()), "ok")
   yield* Effect.gen(function* () {
     const sessions = yield* Session.Session
     same("history", yield* result(sessions.history("s")), "ok")
     same("events", yield* result(Stream.runDrain(Stream.take(sessions.events("s"), 8))), "ok")
     same("fork", yield* result(sessions.fork("s", { to: "f" })), "ok")
-    same("ask", yield* result(Session.ask("s", "more")), "ok")
+    same("ask", yield* result(Session.turn("s", "more")), "ok")
     same(
       "a file of 6 MB",
       yield* result(
-        Session.ask("t", [
+        Session.turn("t", [
           { type: "file", mediaType: "image/png", data: { type: "base64", base64: "A".repeat(6_000_000) } }
         ])
       ),

@@ -1,13 +1,13 @@
 // Kind of case 49, the other way round: anomalyco/opencode#37871 (2026-07), openclaw/openclaw#119824 (2026-08), open-webui/open-webui#28590 (2026-08): a reported count that is not the size of the next request (searches that the provider ran
 // itself, counts of several internal calls, cached tokens counted twice, tools that a deploy has removed) keeps the chat over its threshold; compaction runs for ever or the chat fails for ever.
-// Right: a chat of a few hundred tokens with a budget of 20,000 goes on after ONE report of 60,000: the next request is made (its own report corrects the size). An old report must not fail a request whose messages fit.
+// Right: a chat of a few hundred tokens with a context window of 20,000 goes on after ONE report of 60,000: the next request is made (its own report corrects the size). An old report must not fail a request whose messages fit.
 import { Effect, Layer } from "effect"
-import { Agent, VersionedStore } from "effect-emissary"
+import { Agent, ContextWindow, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { same, holds } from "../harness/keep.mjs"
 
-const once = (name, budget, later = budget) => {
+const once = (name, contextWindow, later = contextWindow) => {
   let calls = 0
   let summaries = 0
   const model = ScriptedModel.layer(() => ({
@@ -19,7 +19,7 @@ const once = (name, budget, later = budget) => {
       Session.layer([
         Agent.make("a", {
           instructions: "i",
-          budget: b(() => {
+          contextWindow: b(() => {
             summaries++
             return Effect.succeed("sum")
           })
@@ -28,13 +28,13 @@ const once = (name, budget, later = budget) => {
     )
   return Effect.gen(function* () {
     yield* Effect.gen(function* () {
-      yield* Session.ask("s", "one")
-      yield* Session.ask("s", "two")
-    }).pipe(Effect.provide(layer(budget)))
+      yield* Session.turn("s", "one")
+      yield* Session.turn("s", "two")
+    }).pipe(Effect.provide(layer(contextWindow)))
     const failed = []
     yield* Effect.gen(function* () {
       for (const text of ["three", "four", "five"]) {
-        const exit = yield* Effect.exit(Session.ask("s", text))
+        const exit = yield* Effect.exit(Session.turn("s", text))
         if (exit._tag === "Failure") failed.push(`${text}: ${exit.cause.reasons[0]?.error?.message?.slice(0, 330)}`)
       }
     }).pipe(Effect.provide(layer(later)))
@@ -45,11 +45,11 @@ const once = (name, budget, later = budget) => {
   }).pipe(Effect.provide(VersionedStore.layerMemory))
 }
 export default Effect.gen(function* () {
-  yield* once("truncate", () => Agent.truncate({ threshold: 20_000 }))
-  yield* once("compact", (s) => Agent.compact({ threshold: 20_000, summarize: s }))
+  yield* once("truncate", () => ContextWindow.truncate({ above: 20_000 }))
+  yield* once("compact", (s) => ContextWindow.summarize({ above: 20_000, summarize: s }))
   yield* once(
     "a lower threshold after a deploy that removed tools",
-    () => Agent.truncate({ threshold: 100_000 }),
-    () => Agent.truncate({ threshold: 20_000 })
+    () => ContextWindow.truncate({ above: 100_000 }),
+    () => ContextWindow.truncate({ above: 20_000 })
   )
 })

@@ -1,7 +1,7 @@
 // anomalyco/opencode#27924 (2026-06), openclaw/openclaw#89358 (2026-06): the summary fails (or comes back empty) and the session never recovers, or the failed summary is part of the history from then on.
 // Right: the turn fails with a typed error; nothing of the failed summary is in the history; the next message tries again and is answered; a summary that does not return ends with `interrupt`.
 import { Effect, Layer } from "effect"
-import { Agent, VersionedStore, Conversation, Message } from "effect-emissary"
+import { Agent, ContextWindow, Conversation, Message, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { same, holds } from "../harness/keep.mjs"
@@ -17,7 +17,7 @@ const outcomes = [
 let last
 const agent = Agent.make("a", {
   instructions: "i",
-  budget: Agent.compact({ threshold: 300, summarize: () => outcomes[Math.min(tries++, 4)] })
+  contextWindow: ContextWindow.summarize({ above: 300, summarize: () => outcomes[Math.min(tries++, 4)] })
 })
 const layer = Session.layer([agent]).pipe(
   Layer.provide([
@@ -30,12 +30,12 @@ const layer = Session.layer([agent]).pipe(
 )
 export default Effect.gen(function* () {
   const sessions = yield* Session.Session
-  yield* Session.ask("s", "q0")
-  yield* Session.ask("s", "q1")
-  yield* Session.ask("s", "q1b")
+  yield* Session.turn("s", "q0")
+  yield* Session.turn("s", "q1")
+  yield* Session.turn("s", "q1b")
   const failed = []
   for (const text of ["q2", "q3", "q4"]) {
-    const exit = yield* Effect.exit(Session.ask("s", text))
+    const exit = yield* Effect.exit(Session.turn("s", text))
     failed.push(
       exit._tag === "Success"
         ? "ok"
@@ -52,7 +52,7 @@ export default Effect.gen(function* () {
   yield* sessions.send("s", "q5")
   yield* Effect.sleep(300)
   same("the summary that hangs is interrupted", (yield* sessions.interrupt("s")).isInterrupted, true)
-  const answer = yield* Effect.exit(Session.ask("s", "q6"))
+  const answer = yield* Effect.exit(Session.turn("s", "q6"))
   same("the next message is answered", answer._tag, "Success")
   const all = last.messages.map((m) => m.text).join("\n")
   holds("with the summary", all.includes("a fine summary"), all.slice(0, 200))

@@ -29,7 +29,7 @@ export default async (lib) => {
   }
   const e = await Effect.runPromiseExit(
     Agent.decodeJson(JSON.stringify(wire)).pipe(
-      Effect.provide([ToolResolver.layerStubs(), ModelRegistry.layerAmbient]),
+      Effect.provide([ToolResolver.layerStubs(), ModelRegistry.layerContext]),
       Effect.provide(ScriptedModel.layer([]))
     )
   )

@@ -1,7 +1,7 @@
 export const source = "anthropics/claude-code#88049, #95504"
 export const kind = "JSON Schema from outside"
 export const why =
-  "A tool that is left out because of its schema is logged once, by server, name and place, without a call of McpTools.refused. Hours are lost where nothing points at the schema."
+  "A tool that is left out because of its schema is logged once, by server, name and place, without a call of McpTools.refusedTools. Hours are lost where nothing points at the schema."
 export const right = { tools: ["demo/good"], logged: true }
 export default async (lib) => {
   const lines = []

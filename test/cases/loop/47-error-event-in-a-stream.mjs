@@ -4,7 +4,7 @@ export const why =
   "Anthropic answers 200, writes a part of the text, and then an error event. It is an error that can be tried again, and not an answer."
 export const right = { outcome: "InternalProviderError", retryable: true, again: "done" }
 export default async (lib) => {
-  const { go, outcome, Schedule } = lib
+  const { go, outcome } = lib
   const ev = (data) => ({ event: data.type, data })
   const start = ev({
     type: "message_start",
@@ -37,13 +37,19 @@ export default async (lib) => {
     ]
   }
   const done = { wire: "anthropic", sse: [start, ...text("done"), ...end("end_turn")] }
-  const r = await go({ wire: "anthropic", agent: lib.Agent.make("a"), stream: true, replies: () => cut })
+  const r = await go({
+    wire: "anthropic",
+    agent: lib.Agent.make("a"),
+    stream: true,
+    replies: () => cut,
+    options: { retry: { times: 0 } }
+  })
   const again = await go({
     wire: "anthropic",
     agent: lib.Agent.make("a"),
     stream: true,
     replies: (b, n) => (n === 0 ? cut : done),
-    options: { modelRetry: Schedule.recurs(1) }
+    options: { retry: { times: 1, delay: 0 } }
   })
   return { outcome: outcome(r), retryable: r.retryable, again: again.text }
 }

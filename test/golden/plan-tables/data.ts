@@ -18,11 +18,11 @@ const image = ToolResult.filePart({ mediaType: "image/png", data: "iVBORw0KGgo="
 /** Reads what the agent answered last, and then asks it; the reading is the output. */
 const readThenAsk = (memory: livePlan.AgentMemory<VersionedStore.VersionedStore>) =>
   Effect.flatMap(
-    Plan.make(
+    Plan.make("plan", [
       Step.make("read", { target: echo, task: Reference.fromAgent("writer") }),
       Step.make("ask", { target: "writer", task: "do" }),
       Step.make("give", { target: echo, task: Reference.fromStep("read") })
-    ),
+    ]),
     (plan) => Plan.bind(plan, { agents: { writer }, memories: { writer: memory } })
   )
 
@@ -40,13 +40,13 @@ export const rows: Rows = {
           return task
         })
       const plan = yield* bind(
-        Plan.make(
+        Plan.make("plan", [
           Step.make("first", { target: look }),
           Step.make("second", { target: look }),
           Step.make("third", { target: look, task: Reference.fromStart }),
           Step.make("agent", { target: writer, task: Reference.fromStart }),
           Step.make("last", { target: writer })
-        )
+        ])
       )
       yield* Plan.run(plan, { task: "look", content: [image] })
       assert.deepStrictEqual(seen, [
@@ -69,7 +69,7 @@ export const rows: Rows = {
       const big = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`field ${i}`, i]))
       const text = yield* Effect.fromResult(Digest.canonicalize(big))
       const plan = yield* bind(
-        Plan.make(
+        Plan.make("plan", [
           Step.make("load", { target: () => Effect.succeed(big) }),
           Step.make("untyped", { target: ({ payload, task }) => Effect.succeed([payload, task]) }),
           Step.make("typed", {
@@ -83,7 +83,7 @@ export const rows: Rows = {
             task: Reference.fromStep("untyped"),
             context: Reference.fromStep("typed")
           })
-        )
+        ])
       )
       const result = completed(yield* Plan.run(plan, "go"))
       assert.deepStrictEqual(result.output, [[big, text], yield* Effect.fromResult(Digest.canonicalize([big, text]))])
@@ -110,10 +110,10 @@ export const rows: Rows = {
   P34: {
     expected: "an agent under another name than its own: fromAgent reads what was kept under that name",
     test: Effect.gen(function* () {
-      const plan = yield* Plan.make(
+      const plan = yield* Plan.make("plan", [
         Step.make("ask", { target: "research", task: "do" }),
         Step.make("read", { target: echo, task: Reference.fromAgent("research"), context: Reference.fromStep("ask") })
-      )
+      ])
       const bound = yield* Plan.bind(plan, {
         agents: { research: writer },
         memories: { research: Plan.memoryInStore("by alias"), writer: Plan.memoryInStore("by name") }
@@ -132,15 +132,15 @@ export const rows: Rows = {
         Step.make("a", { target: fn("a") }),
         Step.make("b", { target: fn("b", () => "no number") })
       ] as const
-      const inner = yield* bind(Plan.make({ name: "inner" }, ...two))
+      const inner = yield* bind(Plan.make("inner", two))
       const outer = yield* bind(
-        Plan.make(Step.make("sub", { target: inner, output: Schema.Finite, retry: { times: 2 } }))
+        Plan.make("plan", [Step.make("sub", { target: inner, output: Schema.Finite, retry: { times: 2 } })])
       )
       assert.strictEqual(failureOf(yield* Effect.flip(Plan.run(outer, "go"))), "OutputInvalid")
       assert.deepStrictEqual(ran, ["a", "b", "a", "b", "a", "b"])
 
       ran.length = 0
-      const alone = yield* bind(Plan.make({ output: Schema.Finite }, ...two))
+      const alone = yield* bind(Plan.make("plan", two, { output: Schema.Finite }))
       const error = yield* Effect.flip(Plan.run(alone, "go"))
       assert.strictEqual(error.reason._tag, "OutputInvalid")
       assert(error.state !== undefined)

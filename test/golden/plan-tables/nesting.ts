@@ -6,7 +6,7 @@ import { Plan, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
 import * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 const reader = Agent.make("reader", { instructions: "You are the reader." })
@@ -46,18 +46,17 @@ export const rows: Rows = {
     test: Effect.gen(function* () {
       const { fn } = log()
       const inner = yield* bind(
-        Plan.make(
-          { name: "inner" },
+        Plan.make("inner", [
           Step.make("a", { target: fn("in") }),
           Step.make("b", { target: fn("b") }),
           Step.make("c", { target: fn("c"), task: Reference.fromStep("a"), context: Reference.fromStart })
-        )
+        ])
       )
-      const outer = yield* bind(Plan.make(Step.make("a", { target: fn("out") }), Step.make("sub", { target: inner })))
+      const outer = yield* bind(Plan.make("plan", [Step.make("a", { target: fn("out") }), Step.make("sub", { target: inner })]))
       const result = completed(yield* Plan.run(outer, "go"))
       assert.strictEqual(result.output, "c(in(out(go)))")
       const name: string = "outside"
-      const error = yield* Effect.flip(Plan.make(Step.make("b", { target: fn("b"), task: Reference.fromStep(name) })))
+      const error = yield* Effect.flip(Plan.make("plan", [Step.make("b", { target: fn("b"), task: Reference.fromStep(name) })]))
       assert.deepStrictEqual(
         error.problems.map(({ code, step }) => [code, step]),
         [["UnknownStep", "b"]]
@@ -67,14 +66,14 @@ export const rows: Rows = {
   P28: {
     expected: "an agent that is called by its name as a tool used 42 and 11 tokens: so did the plan",
     test: Effect.gen(function* () {
-      const plan = yield* Plan.make(Step.make("a", { target: "research" }))
+      const plan = yield* Plan.make("plan", [Step.make("a", { target: "research" })])
       const bound = yield* Plan.bind(plan, { agents: { research: reader } })
       const direct = completed(yield* Plan.run(bound, "go"))
       assert.deepStrictEqual(direct.usage, { inputTokens: 42, outputTokens: 11 })
       assert.deepStrictEqual(Option.getOrThrow(planTransition.lastRecord(direct.state)).usage, direct.usage)
 
       // Behind a tool of an agent: once, with what that agent used itself.
-      const behind = completed(yield* Plan.run(yield* bind(Plan.make(Step.make("a", { target: clerk }))), "go"))
+      const behind = completed(yield* Plan.run(yield* bind(Plan.make("plan", [Step.make("a", { target: clerk })])), "go"))
       assert.deepStrictEqual(behind.usage, { inputTokens: 72, outputTokens: 14 })
     }).pipe(Effect.provide(ScriptedModel.layer(asking)))
   },
@@ -84,12 +83,12 @@ export const rows: Rows = {
     test: Effect.gen(function* () {
       const { fn, ran } = log()
       const broken = yield* bind(
-        Plan.make(
+        Plan.make("plan", [
           Step.make("a", { target: fn("a") }),
           Step.make("b", { target: fn("b", () => Effect.fail(new Oops())) })
-        )
+        ])
       )
-      const fallback = yield* bind(Plan.make(Step.make("c", { target: fn("c") })))
+      const fallback = yield* bind(Plan.make("plan", [Step.make("c", { target: fn("c") })]))
       const caught = Plan.run(broken, "go").pipe(
         Effect.catchTag("PlanError", ({ reason, state }) => {
           assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
@@ -108,8 +107,8 @@ export const rows: Rows = {
     expected: "an agent in a step without the session of the root: nothing is told of it",
     instead: "nothing has to be passed: it is told, and what is below it too, with the way to it (S5.10, PLAN-7)",
     test: Effect.gen(function* () {
-      const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("desk", { target: clerk })))
-      const plan = yield* bind(Plan.make(Step.make("sub", { target: inner })))
+      const inner = yield* bind(Plan.make("inner", [Step.make("desk", { target: clerk })]))
+      const plan = yield* bind(Plan.make("plan", [Step.make("sub", { target: inner })]))
       const events = yield* Stream.runCollect(Plan.stream(plan, "go"))
       const told = events.flatMap((event) =>
         event._tag === "Agent" ? [flat([...event.path, event.step], event.event)] : []
@@ -129,7 +128,7 @@ export const rows: Rows = {
     expected: "every way in which a plan ends is told with the name of the plan",
     test: Effect.gen(function* () {
       for (const [exit, target] of Object.entries(exits)) {
-        const plan = yield* bind(Plan.make({ name: "named" }, Step.make("a", { target })))
+        const plan = yield* bind(Plan.make("named", [Step.make("a", { target })]))
         const names: Array<string> = []
         const hear = (name: string | undefined) => Effect.sync(() => name !== undefined && names.push(name))
         const ended = yield* Plan.stream(plan, "go").pipe(

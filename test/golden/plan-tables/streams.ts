@@ -16,7 +16,7 @@ const text = "one, two, three, four, five, six"
 const speaking = Effect.gen(function* () {
   const { fn, ran } = log()
   const plan = yield* bind(
-    Plan.make(Step.make("speak", { target: writer }), Step.make("second", { target: fn("second", () => "end") }))
+    Plan.make("plan", [Step.make("speak", { target: writer }), Step.make("second", { target: fn("second", () => "end") })])
   )
   return { plan, ran }
 })
@@ -35,12 +35,12 @@ const leading: ScriptedModel.TurnFunction = ({ messages }) => {
 }
 
 const halves = bind(
-  Plan.make(
+  Plan.make("plan", [
     Step.make("halve", {
       target: ({ payload }: Step.Input) =>
         typeof payload === "number" ? Effect.succeed(payload / 2) : Effect.fail("no number")
     })
-  )
+  ])
 )
 
 const outputs = <A, E>(results: ReadonlyArray<Result.Result<{ readonly outcome: string; readonly output?: A }, E>>) =>
@@ -78,14 +78,14 @@ export const rows: Rows = {
       // Steps that never wait: those for whose events there is room may run before the reader leaves, and no others.
       const { fn, ran } = log()
       const steps = Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`) }))
-      yield* Plan.stream(yield* bind(Plan.make(...steps)), "go").pipe(Stream.take(1), Stream.runDrain)
+      yield* Plan.stream(yield* bind(Plan.make("plan", steps)), "go").pipe(Stream.take(1), Stream.runDrain)
       assert.isAtMost(ran.length, 10)
     })
   },
   P26: {
     expected: "what agents say who are tools of a speaking agent is no part of the text",
     test: Effect.gen(function* () {
-      const plan = yield* bind(Plan.make(Step.make("a", { target: boss })))
+      const plan = yield* bind(Plan.make("plan", [Step.make("a", { target: boss })]))
       const events = yield* Stream.runCollect(Plan.stream(plan, "go"))
       const tokens = yield* Stream.runCollect(PlanEvent.textDeltas(Stream.fromIterable(events)))
       assert.strictEqual(tokens.join(""), "for everybody")
@@ -102,7 +102,7 @@ export const rows: Rows = {
     expected: "a target that takes long does not hold up what else runs, and neither does the engine",
     test: Effect.gen(function* () {
       const waiting = yield* bind(
-        Plan.make(Step.make("slow", { target: () => Effect.delay(Effect.succeed("done"), 200) }))
+        Plan.make("plan", [Step.make("slow", { target: () => Effect.delay(Effect.succeed("done"), 200) })])
       )
       let ticks = 0
       yield* Effect.forkChild(Effect.forever(Effect.tap(Effect.sleep(50), () => Effect.sync(() => (ticks += 1)))))
@@ -115,10 +115,9 @@ export const rows: Rows = {
       // Steps that never wait: another fiber runs nevertheless, and interrupts them.
       let isEnough = false
       const spinning = yield* bind(
-        Plan.make(
-          { maxIterations: 5000, predicates: { more: () => !isEnough } },
+        Plan.make("plan", [
           Step.make("spin", { target: () => Effect.succeed("x"), routes: [["spin", When.custom("more")]] })
-        )
+        ], { maxIterations: 5000, predicates: { more: () => !isEnough } })
       )
       const others = Effect.andThen(
         Effect.repeat(Effect.yieldNow, { times: 5 }),

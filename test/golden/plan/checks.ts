@@ -120,6 +120,9 @@ const many = Effect.fnUntraced(function* (golden: Case) {
       return yield* kept.process(bound, model, Effect.forEach(inputs, keepOne, { concurrency }))
     }
     const ran = yield* Effect.provide(Plan.runMany(loaded.bound, inputs, { concurrency }), loaded.model)
+    const [first] = ran
+    if (first !== undefined && Result.isFailure(first) && first.failure.reason._tag === "OptionsInvalid")
+      return yield* Effect.fail(first.failure)
     return ran.map((result) => observed(result, trace))
   }).pipe(Effect.provide(VersionedStore.layerMemory))
   const { RAISED: whole, results } = expect
@@ -135,7 +138,7 @@ const many = Effect.fnUntraced(function* (golden: Case) {
   for (const [index, result] of found.entries()) equalResults(result, wanted[index], given.plan)
 })
 
-/** The recorded checkpoint after a phase: where none is given, that of the last snapshot that was stored. */
+/** The recorded checkpoint after a phase: where none is given, the checkpoint of the last stored snapshot. */
 const recordedCheckpoint = (expected: V.ExpectedPhases["phases"][number]): Schema.Json | undefined => {
   const snapshot = expected["store ops"]?.findLast((operation) => "cas" in operation)
   return expected.checkpoint ?? (snapshot !== undefined && "new" in snapshot ? snapshot.new : undefined)
@@ -194,7 +197,7 @@ const phases = Effect.fnUntraced(
     const foreign = given["pre-existing value at ck"]
     const store = yield* VersionedStore.VersionedStore
     if (foreign !== undefined) yield* store.compareAndSet(`session/head/${key}`, Option.none(), foreign)
-    // A plan is read with all its predicates, also where a phase has those of its own only.
+    // A plan is read with all its predicates, also where a phase has its own predicates only.
     const predicates = Object.assign({}, given.predicates, ...given.phases.map(({ preds }) => preds ?? {}))
     assert.strictEqual(given.phases.length, expect.phases.length)
     for (const [index, expected] of expect.phases.entries()) {
@@ -204,7 +207,7 @@ const phases = Effect.fnUntraced(
   Effect.provide(VersionedStore.layerMemory)
 )
 
-/** The check of a case in the vocabulary, by what is given and expected; nothing for one that is described in prose. */
+/** The check of a case in the vocabulary, by what is given and expected; nothing for a case that is described in prose. */
 export const checkOf = ({ expect, given }: Case): ((golden: Case) => Effect.Effect<void, unknown>) | undefined => {
   if ("from_dict then to_dict" in given) return roundtrip
   if ("from_dict" in given) return loading

@@ -16,7 +16,7 @@ const bandsOf = (plan: unknown): ReadonlyMap<string, number> => {
 const sorted = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> =>
   calls.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
 
-/** The calls with those of one band that follow each other in a fixed order. */
+/** The calls, where the calls of one band that follow each other have a fixed order. */
 const normalized = (trace: ReadonlyArray<Call>, plan: unknown): ReadonlyArray<Call> => {
   const bands = bandsOf(plan)
   const bandOf = ([name]: Call) => bands.get(String(name))

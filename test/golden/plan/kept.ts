@@ -2,13 +2,14 @@
 import { Effect, Layer, Option, Result } from "effect"
 import type { LanguageModel } from "effect/ai"
 import type { VersionedStore } from "effect-emissary"
+import { Run } from "effect-emissary"
 import { PlanError, PlanRun } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import { type Bound, observed, raised } from "./run.ts"
 import type { Trace } from "./fixtures.ts"
 import type { RunResult } from "./vocabulary.ts"
 import type * as planRunParts from "#src/run/internal/planRunParts.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
 
 /** Sessions of one plan on the store around: the process that has it. */
 export const process = <A, E>(
@@ -18,9 +19,9 @@ export const process = <A, E>(
 ): Effect.Effect<A, E, VersionedStore.VersionedStore> => Effect.provide(use, Layer.provide(Session.layer([plan]), model))
 
 const isDone = ({ outcome }: Session.State): boolean =>
-  outcome?._tag === "Completed" || outcome?._tag === "Interrupted"
+  outcome === "Completed" || outcome === "Interrupted"
 
-/** Begins a run under a key, also in place of one that is done or was interrupted, as recorded. */
+/** Begins a run under a key, also in place of a run that is done or was interrupted, as recorded. */
 export const begin = Effect.fnUntraced(function* (plan: Bound, id: string, input: planRunParts.Input) {
   const sessions = yield* Session.Session
   const found = yield* sessions.state(id)
@@ -38,9 +39,9 @@ const textOf = (input: planRunParts.Input): string => {
 export const resume = Effect.fnUntraced(function* (plan: Bound, id: string) {
   const sessions = yield* Session.Session
   const found = Option.getOrThrow(yield* sessions.state(id))
-  const decisions = found.requests.map((request) => ({ ...request, approved: true }))
+  const decisions = found.requests.filter(Run.isApprovable).map(Run.approve)
   if (decisions.length > 0) yield* sessions.decide(id, decisions)
-  else if (found.outcome?._tag !== "Completed") yield* sessions.resume(id)
+  else if (found.outcome !== "Completed") yield* sessions.resume(id)
   return yield* Session.result(plan, id)
 })
 

@@ -58,7 +58,7 @@ const given: { readonly [id: string]: Json } = {
   }
 }
 
-/** The mentions of a refused wire in place of those of a refused program: a path, and a type of JSON. */
+/** The mentions of a refused wire in place of the mentions of a refused program: a path, and a type of JSON. */
 const mentions: { readonly [id: string]: ReadonlyArray<string> } = {
   D46: ["b", "/context/1", "number"],
   D50: ["a", "/routes/0", "number"]
@@ -85,8 +85,7 @@ const written = <E>(plan: Effect.Effect<Plan.Plan<unknown, unknown>, E>) =>
     assert.strictEqual(JSON.stringify({ to_dict: wire }), JSON.stringify(expect))
   })
 
-const guide = Plan.make(
-  { predicates: { "routes:fetch:apology": () => true } },
+const guide = Plan.make("plan", [
   Step.make("fetch", {
     target: Step.target("fetch", answer),
     writes: "hits",
@@ -96,7 +95,7 @@ const guide = Plan.make(
   Step.make("rank", { target: Step.target("rank", answer), task: Reference.fromStep("fetch"), writes: "ranked" }),
   Step.make("write", { target: "write", task: Reference.fromStep("rank") }),
   Step.make("apology", { target: "apology" })
-)
+], { predicates: { "routes:fetch:apology": () => true } })
 
 const give = (text: string) => () => Effect.succeed(text)
 
@@ -115,11 +114,11 @@ const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
   const member = () =>
     Effect.suspend(() => (sleeps ? Effect.andThen(Deferred.succeed(inside, undefined), Effect.never) : Effect.succeed("F")))
   const plan = yield* bind(
-    Plan.make(
+    Plan.make("plan", [
       Step.make("a", { target: give("A"), writes: "o" }),
       Step.make("b1", { target: member, parallel: true }),
       Step.make("b2", { target: member, parallel: true })
-    )
+    ])
   )
   yield* keeping(plan, Effect.fnUntraced(function* (sessions) {
     yield* Effect.forkChild(Session.run(plan, { id: "k", input: "go" }))
@@ -134,8 +133,8 @@ const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
 })
 
 const nestedPause = Effect.fnUntraced(function* ({ expect }: Case) {
-  const inner = yield* bind(Plan.make(Step.make("a", { target: () => Step.pause("wait") })))
-  const outer = yield* bind(Plan.make(Step.make("sub", { target: inner })))
+  const inner = yield* bind(Plan.make("plan", [Step.make("a", { target: () => Step.pause("wait") })]))
+  const outer = yield* bind(Plan.make("plan", [Step.make("sub", { target: inner })]))
   const result = yield* Plan.run(outer, "go")
   assert(result.outcome === "Paused")
   yield* keeping(outer, Effect.fnUntraced(function* () {
@@ -145,9 +144,9 @@ const nestedPause = Effect.fnUntraced(function* ({ expect }: Case) {
   }))
 })
 
-/** Writes reach the store only of a run that is kept: the keys that can be read after one that is. */
+/** Writes reach the store only of a run that is kept: the keys that can be read after a kept run. */
 const emptyStore = Effect.fnUntraced(function* ({ expect }: Case) {
-  const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "w" })))
+  const plan = yield* bind(Plan.make("plan", [Step.make("a", { target: give("A"), writes: "w" })]))
   yield* keeping(plan, Effect.fnUntraced(function* (sessions) {
     yield* Session.run(plan, { id: "k", input: "go" })
     equal({ keys: Option.isSome(yield* sessions.read("w")) ? ["w"] : [] }, expect)
@@ -165,7 +164,7 @@ const isCurrent = (sessions: Session.Service, id: string, key: string) =>
   })
 
 const probes = Effect.fnUntraced(function* ({ expect }: Case) {
-  const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "w" })))
+  const plan = yield* bind(Plan.make("plan", [Step.make("a", { target: give("A"), writes: "w" })]))
   yield* keeping(plan, Effect.fnUntraced(function* (sessions) {
     const store = yield* VersionedStore.VersionedStore
     const absent = yield* isCurrent(sessions, "k", "w")
@@ -186,7 +185,7 @@ const cap = (memories: livePlan.AgentMemory | undefined, reference: "memory" | "
         ? Step.make("cap", { target: watched.agent("cap"), task: "do", context: Reference.fromMemory("x") })
         : // A function: no agent can be given an empty message.
           Step.make("cap", { target: watched.function("cap"), task: Reference.fromAgent("x") })
-    const plan = yield* Plan.make(step)
+    const plan = yield* Plan.make("plan", [step])
     const bound = yield* Plan.bind(plan, {
       agents: { x: watched.agent("x") },
       memories: memories === undefined ? {} : { x: memories }
@@ -211,7 +210,7 @@ const toolArguments = Effect.fnUntraced(function* ({ expect }: Case) {
     f2: ({ extra = "d", q }) => Effect.sync(() => ((received["f2 received"] = [q, extra]), "")),
     f3: ({ extra = "d", task }) => Effect.sync(() => ((received["f3 received"] = [extra, task]), ""))
   })
-  const plan = yield* Plan.make(Step.make("f2", { target: "f2", task: "do" }), Step.make("f3", { target: "f3", task: "do" }))
+  const plan = yield* Plan.make("plan", [Step.make("f2", { target: "f2", task: "do" }), Step.make("f3", { target: "f3", task: "do" })])
   const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
   yield* Plan.run(bound, "go")
   equal(received, expect)
@@ -220,13 +219,13 @@ const toolArguments = Effect.fnUntraced(function* ({ expect }: Case) {
 /** Programs, each for the case whose words it carries out. */
 const programs: { readonly [id: string]: (golden: Case) => Effect.Effect<void, unknown> } = {
   A25: written(
-    Plan.make(
+    Plan.make("plan", [
       Step.make("other", { target: Step.target("fetch", answer) }),
       Step.make("z", { target: Agent.make("searcher", { instructions: "" }) })
-    )
+    ])
   ),
-  A26: written(Plan.make(Step.make("first", { target: answer }), Step.make("p", { target: answer }))),
-  A28: written(Plan.make(Step.make("a", { target: "a" }))),
+  A26: written(Plan.make("plan", [Step.make("first", { target: answer }), Step.make("p", { target: answer })])),
+  A28: written(Plan.make("plan", [Step.make("a", { target: "a" })])),
   A30: written(guide),
   J18: interrupting,
   J20: nestedPause,

@@ -7,7 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { isObject, type Json } from "../family.ts"
 import { makePredicates, makeTargets, type Trace, types } from "./fixtures.ts"
 import { type Envelope, type Fixtures, type Raised, type RunResult, stepsOf, targetOf, type World } from "./vocabulary.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as planTransition from "#src/run/internal/planTransition.ts"
 import * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 const targetNames = (plan: unknown, kind: string): ReadonlyArray<string> =>
@@ -78,8 +78,9 @@ const envelope = (state: PlanRun.State): Envelope => {
 }
 
 export const paused = (result: Extract<PlanRun.Result<unknown>, { readonly outcome: "Paused" }>) => {
-  const [pause] = result.pauses
-  return { type: "PlanPaused", message: `Plan paused at step '${pause?.step}': ${pause?.reason}`, retryable: true }
+  const [pause] = result.requests
+  const reason = pause?._tag === "Pause" ? pause.arguments.reason : undefined
+  return { type: "PlanPaused", message: `Plan paused at step '${pause?.name}': ${reason}`, retryable: true }
 }
 
 const ofResult = (result: PlanRun.Result<unknown>): RunResult => {

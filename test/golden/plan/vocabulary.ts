@@ -139,6 +139,6 @@ export const isParallel = (step: Json | undefined): boolean => step?.["parallel"
 export const position = (steps: ReadonlyArray<Json>, name: unknown): number =>
   steps.findIndex((step) => step["name"] === name)
 
-/** The target of a raw step: its name, and of which kind it is. */
+/** The target of a raw step: its name and its kind. */
 export const targetOf = ({ target }: Json): { readonly kind: unknown; readonly name: string } =>
   isObject(target) ? { kind: target["kind"], name: String(target["name"] ?? "") } : { kind: undefined, name: "" }

@@ -143,6 +143,8 @@ const play = Effect.fnUntraced(function* (given: Given) {
       conversation,
       context: given.context ?? {},
       maxSteps: given.max_steps,
+      // Riffer has no such limit
+      repeatedCalls: "unlimited",
       interruptWhen: observe(i === 0 ? given.interrupt : undefined, emitted)
     })
     conversation = result.conversation
@@ -179,9 +181,11 @@ const checkToolMessage = (message: Message.ToolMessage | undefined, expected: ty
 }
 
 const checkOutcome = (result: Agent.Result<unknown>, expected: string): void =>
-  result.outcome === "Stopped"
+  result.outcome === "BudgetExceeded"
+    ? assert.fail("no budget was given")
+    : result.outcome === "Stopped"
     ? assert.strictEqual(result.finishReason, finishReason(expected), expected)
-    : assert.strictEqual(outcomes[result.outcome], expected)
+    : assert.strictEqual(result.outcome === "LoopDetected" ? result.outcome : outcomes[result.outcome], expected)
 
 const checkPhase = (phase: Phase, expected: ExpectedPhase): void => {
   const { result } = phase
@@ -211,7 +215,7 @@ const hurry = Effect.forever(Effect.andThen(Effect.yieldNow, TestClock.adjust("1
 export const loop = Effect.fnUntraced(function* (golden: Case) {
   const given = yield* read(Given)(golden.given)
   const { error, executed_total: total, then = [], ...first } = yield* read(Expected)(golden.expect)
-  const world = ModelRegistry.layerAmbient.pipe(
+  const world = ModelRegistry.layerContext.pipe(
     Layer.provideMerge(ScriptedModel.layer(given.script?.map(turn) ?? [])),
     Layer.merge(ToolRuntime.layerInline)
   )

@@ -94,8 +94,8 @@ const callFor = ({ name, tool_call_id: id }: Json): Json => ({
 })
 
 /**
- * A message in and out of a conversation. Its JSON form in these cases is that of
- * the system the cases come from; ours is part of the conversation's wire.
+ * A message in and out of a conversation. Its JSON form in these cases comes from
+ * the system of the cases; ours is part of the conversation's wire.
  */
 export const messages = Effect.fnUntraced(function* (golden: Case) {
   const given = yield* read(MessagesGiven)(golden.given)

@@ -128,7 +128,7 @@ export const decode = Effect.fnUntraced(function* (golden: Case) {
       given.known_providers === undefined
         ? Effect.void
         : Effect.flatMap(ModelRegistry.ModelRegistry, (registry) =>
-            registry.resolve(definition.model ?? "", definition.modelOptions)
+            registry.resolve(agentData.namesOf(definition.model ?? "")[0], definition.modelOptions)
           ).pipe(Effect.scoped, Effect.provide(knowing(given.known_providers)))
     )
   )
@@ -164,7 +164,7 @@ const fill = (template: Schema.Json, context: Json): Schema.Json =>
     ? template.replaceAll(/\{(\w+)\}/gu, (_, key: string) => String(context[key] ?? ""))
     : template
 
-/** The text is an Effect if it is computed. Ours cannot compute "nothing": such a text is left out. */
+/** The text is an Effect if it is computed. Ours cannot compute "nothing": a text of nothing is left out. */
 const text = (fixed: string | null | undefined, dynamic: Schema.Json | undefined) => {
   if (dynamic === undefined) return fixed ?? undefined
   return dynamic === null
@@ -221,7 +221,7 @@ const Roundtrip = Schema.Struct({
   })
 })
 
-const models = ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([])))
+const models = ModelRegistry.layerContext.pipe(Layer.provide(ScriptedModel.layer([])))
 
 /** The tools that have a body here are found by name; if some have none, all are stubs. */
 const resolver = ({ tools }: AgentDefinition.AgentDefinition, resolve: ReadonlyArray<string> | undefined) => {

@@ -98,7 +98,7 @@ describe("RIGHT-3 patterns that no engine runs", () => {
       Agent.decodeJson(text).pipe(
         Effect.provide([
           ToolResolver.layerStubs(),
-          ModelRegistry.layerAmbient.pipe(Layer.provideMerge(ScriptedModel.layer([])))
+          ModelRegistry.layerContext.pipe(Layer.provideMerge(ScriptedModel.layer([])))
         ])
       )
     const error = yield* Effect.flip(read(agent({ parameters })))

@@ -4,6 +4,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { RunnerAddress } from "effect/cluster"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
 import { ClusterSession, Session } from "effect-emissary/session"
@@ -87,7 +88,7 @@ const tools = ({ ledger, toolMillis }: Task) => {
   })
 }
 
-const postgres = (url: string) => Layer.orDie(PgClient.layer({ url: Redacted.make(url), maxConnections: 4 }))
+export const postgres = (url: string) => Layer.orDie(PgClient.layer({ url: Redacted.make(url), maxConnections: 4 }))
 
 const http = { transport: "http", storage: "sql" } as const
 
@@ -113,7 +114,7 @@ const storeOn = (database: Database) =>
       : Layer.provide(VersionedStore.layerSql(), postgres(database.url))
   )
 
-/** Sessions in a process of its own, and those of the next one, whose clock does not move. */
+/** Sessions in a process of its own, and sessions of the next process, whose clock does not move. */
 export const local = (task: Task) =>
   Session.layer([clerk]).pipe(Layer.provide([storeOn(task.database), tools(task), model]))
 
@@ -140,3 +141,13 @@ export const client = (url: string) =>
     Layer.provideMerge(postgres(url)),
     Layer.orDie
   )
+
+/** Waits until all runners have their part of the shards, after which sessions stay where they are. */
+export const settled = (runners: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const owners = yield* sql`SELECT pid, COUNT(*) AS shards FROM pg_locks WHERE locktype = 'advisory' AND granted
+      AND classid <> 0 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) GROUP BY pid`
+    const held = owners.reduce((sum, { shards }) => sum + Number(shards), 0)
+    return owners.length === runners && held === shards
+  }).pipe(Effect.delay("100 millis"), Effect.repeat({ until: (isSettled) => isSettled }))

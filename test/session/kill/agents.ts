@@ -8,7 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
-import { Agent } from "effect-emissary"
+import { Agent, Run } from "effect-emissary"
 import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { random } from "../../random.ts"
@@ -46,7 +46,7 @@ const refundWith = <F extends Schema.Struct.Fields>(fields: F) =>
     success: Schema.String,
     needsApproval: true
   })
-/** Calls of the one that wait break with the other. Such a version makes no new ones: their arguments do not fit. */
+/** Calls of one version that wait break with the other. The other version makes no new calls: their arguments do not fit. */
 const Refund = refundWith({})
 const StrictRefund = refundWith({ reason: Schema.String })
 const toolkit = Toolkit.make(Note, Pay, Refund)
@@ -103,8 +103,7 @@ const buildOf = <R>({ ledger, pace }: Options, part: Agent.Agent<unknown, R>) =>
     return ledger.around(key, "step", Effect.as(takes(pace), answer(input.task)))
   }
   const made = (name: string) => step(name, (task) => `${lastLabel(task)} ${name} ${hash(task)}`)
-  return Plan.make(
-    { name: job },
+  return Plan.make(job, [
     Step.make("fetch", { target: made("fetch") }),
     Step.make("compile", { target: made("compile"), parallel: true }),
     Step.make("check", { target: made("check"), parallel: true }),
@@ -121,16 +120,16 @@ const buildOf = <R>({ ledger, pace }: Options, part: Agent.Agent<unknown, R>) =>
       target: step("ship", (task) => `${answerTo(lastLabel(task))} as ${hash(task)}`),
       writes: written
     })
-  )
+  ])
 }
 
-/** The result of a job that nothing disturbs: that of the agent is its answer, that of the plan is found by running it here. */
+/** The result of a job that nothing disturbs: the result of the agent is its answer, and the result of the plan is found by running it here. */
 export const expected = Effect.fnUntraced(function* (agent: string, message: string) {
   if (agent === chat) return answerTo(message)
   const quiet: Ledger = { around: (_key, _work, effect) => effect }
   const { build, layer } = yield* make({ ledger: quiet, weather: "", version: 1, pace: 0 })
   const first = yield* Effect.provide(Plan.run(build, message), layer)
-  const decisions = PlanRun.pauses(first.state).map((pause) => ({ ...pause, approved: true }))
+  const decisions = PlanRun.requests(first.state).filter(Run.isApprovable).map(Run.approve)
   const result =
     first.outcome === "Paused" ? yield* Effect.provide(Plan.resume(build, first.state, { decisions }), layer) : first
   return result.outcome === "Completed" ? result.text : result.outcome
@@ -154,8 +153,7 @@ export const make = Effect.fnUntraced(function* (options: Options) {
     instructions: Effect.as(weather.pass(options.weather), instructions(chat)),
     toolkit: [Note, Pay, weather.isBreaking(version) ? StrictRefund : Refund, help]
   })
-  const order = yield* Plan.make(
-    { name: plan },
+  const order = yield* Plan.make(plan, [
     Step.make("draft", { target: agent("draft") }),
     Step.make("left", { target: agent("left"), task: Reference.fromStart, parallel: true }),
     Step.make("right", { target: agent("right"), task: Reference.fromStart, parallel: true }),
@@ -164,7 +162,7 @@ export const make = Effect.fnUntraced(function* (options: Options) {
       target: ({ task }) =>
         ledger.around(`${lastLabel(task)}/sign`, "idempotent", Effect.as(takes(pace), answerTo(lastLabel(task))))
     })
-  )
+  ])
   return {
     desk,
     order: yield* Plan.bind(order),

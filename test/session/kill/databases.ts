@@ -17,7 +17,7 @@ const execute = (statement: string) =>
     )
   }).pipe(Effect.orDie)
 
-/** A database of its own: locks of a cluster are those of a whole database. It is dropped at the end. */
+/** A database of its own: locks of a cluster hold for a whole database. It is dropped at the end. */
 const postgres = Effect.gen(function* () {
   const name = `effect_emissary_kill_${randomUUID().replaceAll("-", "")}`
   yield* Effect.acquireRelease(execute(`CREATE DATABASE ${name}`), () => execute(`DROP DATABASE ${name} WITH (FORCE)`))

@@ -23,6 +23,7 @@ export class DoorError extends Schema.TaggedError<DoorError>()("DoorError", {
 /** An event as JSON; two readers have to see the same text under one number. */
 export interface Seen {
   readonly sequence: number
+  readonly cursor: string
   readonly text: string
 }
 
@@ -54,7 +55,7 @@ export interface Written {
 
 /** The operations on sessions that clients use. */
 export interface Operations {
-  /** `Session.run`: begins a job, or continues the one that is there, and waits for its result. */
+  /** `Session.run`: begins a job, or continues the job that is there, and waits for its result. */
   readonly run: (id: string, text: string, agent: string) => Effect.Effect<Result, DoorError>
   readonly read: (key: string) => Effect.Effect<Written | undefined, DoorError>
   readonly send: (id: string, text: string, messageId: string, agent: string) => Effect.Effect<number, DoorError>
@@ -62,7 +63,7 @@ export interface Operations {
   readonly decide: (id: string, approved: boolean) => Effect.Effect<number, DoorError>
   readonly resume: (id: string) => Effect.Effect<void, DoorError>
   readonly interrupt: (id: string) => Effect.Effect<boolean, DoorError>
-  readonly events: (id: string, after: number) => Stream.Stream<Seen, DoorError>
+  readonly events: (id: string, after?: string) => Stream.Stream<Seen, DoorError>
   readonly state: (id: string) => Effect.Effect<Summary | undefined, DoorError>
   readonly history: (id: string) => Effect.Effect<ReadonlyArray<Said>, DoorError>
 }
@@ -118,7 +119,11 @@ const fromService = (sessions: Session.Service): Operations => ({
   events: (id, after) =>
     sessions.events(id, { after }).pipe(
       Stream.mapEffect((entry) =>
-        Effect.map(encodeEntry(entry), (json) => ({ sequence: entry.sequence, text: JSON.stringify(json) }))
+        Effect.map(encodeEntry(entry), (json) => ({
+          sequence: entry.sequence,
+          cursor: entry.cursor,
+          text: JSON.stringify(json)
+        }))
       ),
       Stream.mapError(failed)
     ),

@@ -94,7 +94,7 @@ export const make = async ({ directory, runners }: Options) => {
     names: runners.map(({ runner }) => runner),
     all,
     current: (name: string) => current.get(name),
-    /** Those that can answer. */
+    /** The runners that can answer. */
     alive: () => [...current.values()].filter(({ over, stopped }) => !over && !stopped),
     start,
     /** Returns the process if there was one to kill. */

@@ -131,7 +131,7 @@ const placeOf = (key: string) => {
   return { session: sessionOf(key), message: Number(label.slice(label.indexOf(".") + 1)), who, round: Number(round) }
 }
 
-/** True if the first key is of work that comes after that of the second one, in the same session. */
+/** True if the work of the first key comes after the work of the second one, in the same session. */
 const isAfter = (one: string, other: string): boolean => {
   const a = placeOf(one)
   const b = placeOf(other)

@@ -109,10 +109,13 @@ export const layer = <R>(hosts: ReadonlyArray<Agent.Agent<unknown, R>>) =>
         interrupt: () => Effect.succeed(false),
         events: (id, after) =>
           Stream.suspend(() => {
-            let last = after
+            let last = Number(after ?? 0)
             return Stream.fromEffect(found(id)).pipe(
               Stream.flatMap(({ events }) => {
-                const fresh = events.slice(last).map((text, index) => ({ sequence: last + index + 1, text }))
+                const fresh = events.slice(last).map((text, index) => {
+                  const sequence = last + index + 1
+                  return { sequence, cursor: `${sequence}`, text }
+                })
                 last = Math.max(last, events.length)
                 return Stream.fromIterable(fresh)
               }),

@@ -9,6 +9,8 @@ import type { Operations, Seen } from "./door.ts"
 /** The events that a reader saw, and the faults among them. */
 export interface Reader {
   readonly seen: Array<string>
+  /** Of the last event that was seen. */
+  cursor?: string
   readonly faults: Array<string>
 }
 
@@ -28,7 +30,8 @@ const note = (progress: Progress, text: string): void => {
 }
 
 /** Takes one event, which has to be the next one. */
-export const take = (session: string, { faults, seen }: Reader, { sequence, text }: Seen): void => {
+export const take = (session: string, reader: Reader, { cursor, sequence, text }: Seen): void => {
+  const { faults, seen } = reader
   const next = seen.length + 1
   if (sequence > next) faults.push(`${session}: number ${sequence} came where ${next} was to come`)
   if (sequence < next) {
@@ -37,6 +40,7 @@ export const take = (session: string, { faults, seen }: Reader, { sequence, text
     return
   }
   seen[sequence - 1] = text
+  reader.cursor = cursor
 }
 
 /** Follows a session until it is interrupted. It is cut off some time after the first event, or where none comes. */
@@ -47,7 +51,7 @@ export const follow = (door: Operations, session: string, reader: Reader, progre
       Effect.timeoutOption(Deferred.await(begun), 6_000),
       Effect.suspend(() => Effect.sleep(50 + dice.below(1500)))
     )
-    const following = door.events(session, reader.seen.length).pipe(
+    const following = door.events(session, reader.cursor).pipe(
       Stream.runForEach((entry) =>
         Effect.sync(() => {
           take(session, reader, entry)

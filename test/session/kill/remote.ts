@@ -78,13 +78,13 @@ export const make = (fleet: Fleet): Operations => {
       return value
     }).pipe(Effect.tapError(forget(id)))
 
-  const events = (id: string, after: number) =>
+  const events = (id: string, after?: string) =>
     Stream.unwrap(
       Effect.map(choose(id), (runner) =>
         Stream.callback<Seen, DoorError>((queue) =>
           Effect.acquireRelease(
             Effect.sync(() =>
-              ask(runner, "events", [id, after], (answer) => {
+              ask(runner, "events", after === undefined ? [id] : [id, after], (answer) => {
                 const error = errorOf(answer)
                 if (error !== undefined) Queue.failCauseUnsafe(queue, Cause.fail(error))
                 // Sound: the runner sends what its stream emits

@@ -16,7 +16,7 @@ export interface Options {
   readonly restarts: number
   /** Times in which no turn can begin: it fails or hangs. */
   readonly outages: number
-  /** Deploys that break the calls which wait, each with one that mends them. */
+  /** Deploys that break the calls which wait, each with a deploy that mends them. */
   readonly breaks: number
   readonly weather: string
   /** The longest pause between two of them. */
@@ -34,7 +34,7 @@ export interface Trouble {
   readonly others: Array<Pick<ledger.Stop, "from" | "to">>
   holders: number
   readonly stops: Array<ledger.Stop>
-  /** Stops in which another runner continued a session of the one that was stopped. */
+  /** Stops in which another runner continued a session of the stopped runner. */
   takenOver: number
   deploys: number
   slowDeploys: number
@@ -72,7 +72,7 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
     done.hits.neither += work.length === 0 ? 1 : 0
   }
 
-  /** The runners that are in the middle of something, an entry for each piece of work; those with most work come most often. */
+  /** The runners that are in the middle of something, an entry for each piece of work; runners with most work come most often. */
   const working = (): ReadonlyArray<string> =>
     fleet.alive().flatMap(({ name, pid }) => ledger.openWork(lines().slice(-400), pid).map(() => name))
 
@@ -134,7 +134,7 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
     Effect.sync(() => void (done.deploys += 1))
   )
 
-  /** A version that breaks the calls which wait, and after a while and a kill another one that mends them. */
+  /** A version that breaks the calls which wait, and after a while and a kill another version that mends them. */
   const breakCalls = Effect.gen(function* () {
     yield* deployAs((Math.floor(version / 3) + 1) * 3)
     yield* Effect.sleep(dice.below(options.pause))

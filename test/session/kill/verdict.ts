@@ -56,7 +56,7 @@ const within = <A>(what: string, read: Effect.Effect<A, DoorError>) =>
 
 /** The events of a session, read again from the first one, against what its readers saw. */
 const reread = Effect.fnUntraced(function* (door: Operations, { id, readers }: load.Record, sequence: number) {
-  const stored = yield* within("events", door.events(id, 0).pipe(Stream.take(sequence), Stream.runCollect))
+  const stored = yield* within("events", door.events(id).pipe(Stream.take(sequence), Stream.runCollect))
   const faults = stored.flatMap(({ sequence }, index) =>
     sequence === index + 1 ? [] : [`${id}: stored number ${sequence} came where ${index + 1} was to come`]
   )
@@ -116,7 +116,7 @@ const wrongResults = Effect.fnUntraced(function* ({ acknowledged: [message = ""]
     : [`${id} (${agent}) has ${found.join(" and ")} instead of ${expected}`]
 })
 
-/** The value that all runs of the plan of jobs write is that of one of them. */
+/** The value that all runs of the plan of jobs write comes from one of them. */
 const wrongWrite = Effect.fnUntraced(function* (door: Operations, records: ReadonlyArray<load.Record>) {
   const builds = records.filter(({ agent, job, settled }) => job !== undefined && agent === agents.job && settled)
   const found = yield* within("value of a step", door.read(agents.written))

@@ -4,7 +4,7 @@
  */
 import { Effect, Layer, Option, Queue, Schema } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
-import { Agent, ModelRegistry, ToolResolver, ToolSettings } from "effect-emissary"
+import { Agent, ClientTool, ContextWindow, ModelRegistry, Question, ToolResolver, ToolSettings } from "effect-emissary"
 import { Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -12,7 +12,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 /**
  * The world outside of the sessions.
  *
- * - `isBroken`: what is to hang, fail or be missing does so. The sessions are made in such a world, and continued in a whole one.
+ * - `isBroken`: what is to hang, fail or be missing does so. The sessions are made in a broken world, and continued in a whole one.
  * - `calls`: what tools and steps have done.
  * - `hanging`: what hangs has begun.
  */
@@ -86,7 +86,8 @@ const asked = ({ messages }: ScriptedModel.Request) => messages.findLast(({ role
 
 /**
  * A message is a list of commands between `&`: each is the name of a tool and its input, or `think` and `fail`, which hang and
- * fail while the world is broken, or `muddle` and `spoil`, whose first answers cannot be used. `cite` has an
+ * fail while the world is broken, or `muddle` and `spoil`, whose first answers cannot be used, or `again`, whose first
+ * request is refused for the moment. `circle` makes the same call again and again while the world is broken. `cite` has an
  * answer with all that a provider may send. Other words, and results, are repeated.
  */
 const answerOf =
@@ -96,8 +97,14 @@ const answerOf =
     const last = messages.at(-1)
     const usage = { inputTokens: 10 * messages.length, outputTokens: 5 }
     const words = asked(request).split(" ")
-    if (responseFormat.type === "json")
-      return { object: { words: words[0] === "vague" ? "some" : words.length }, usage }
+    if (responseFormat.type === "json") {
+      // A member that the Schema does not have is dropped, so that the output is not the text
+      const more = words[0] === "more" ? { more: true } : {}
+      return { object: { words: words[0] === "vague" ? "some" : words.length, ...more }, usage }
+    }
+    if (words[0] === "circle" && stage.isBroken) {
+      return { toolCalls: [{ id: `call_${messages.length}`, name: "look", params: { input: "a" } }], usage }
+    }
     if (last?.role === "tool") return { text: `${name}: ${last.text}`, usage }
     const commands = asked(request)
       .split(" & ")
@@ -111,6 +118,10 @@ const answerOf =
     const [command] = commands[0] ?? []
     if (command === "cite") return cited
     if (command === "fail" && stage.isBroken) return { fail: { reason: "AuthenticationError" } }
+    if (command === "again" && !stage.calls.includes(command)) {
+      stage.calls.push(command)
+      return { fail: { reason: "RateLimitError", retryAfter: 1 } }
+    }
     if ((command === "muddle" || command === "spoil") && !stage.calls.includes(command)) {
       stage.calls.push(command)
       return command === "muddle" ? { fail: unusable } : { text: "Half an", usage, finishReason: "error" }
@@ -148,17 +159,45 @@ const desk = Agent.make("desk", {
     ...Object.values(toolkit.tools),
     Agent.asTool(manager, { name: "manager", description: "Tells the clerk" })
   ],
-  budget: Agent.truncate({ threshold: 400 })
+  contextWindow: ContextWindow.truncate({ above: 400 })
+})
+
+/** A tool whose handler asks twice. */
+const asking = Toolkit.make(
+  Tool.make("reserve", { parameters, success: Schema.String, failure: Question.Asked, description: "Reserves" })
+)
+
+const askingOf = (stage: Stage) =>
+  asking.toLayer({
+    reserve: ({ input }) =>
+      Effect.gen(function* () {
+        const many = yield* Question.ask("For how many?", Schema.Int)
+        const { at } = yield* Question.ask("When?", Schema.Struct({ at: Schema.String }))
+        return yield* work(stage, "reserve", `${input} for ${many} at ${at}`)
+      })
+  })
+
+/** An agent with a tool that the page has, and the tool whose handler asks. */
+const waiter = Agent.make("waiter", {
+  model,
+  toolkit: [toolkit.tools.look, ClientTool.make(tool("seat")), asking.tools.reserve]
 })
 
 /** An answer that has to fit a Schema. */
 export const counter = Agent.make("counter", { model, output: Schema.Struct({ words: Schema.Finite }) })
 
 /** Its prompts are kept short. */
-const forgetful = Agent.make("forgetful", { model, budget: Agent.truncate({ threshold: 40 }) })
+const forgetful = Agent.make("forgetful", { model, contextWindow: ContextWindow.truncate({ above: 40 }) })
 
 /** It has one model call for a message. */
 const brief = Agent.make("brief", { model, instructions: "Be brief.", toolkit, maxSteps: 1 })
+
+/** It makes the same call twice at most. */
+const stubborn = Agent.make("stubborn", {
+  model,
+  toolkit: [toolkit.tools.look.annotate(ToolSettings.Polls, false)],
+  repeatedCalls: { note: 2, end: 2 }
+})
 
 const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
   Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
@@ -179,12 +218,16 @@ const draft = Step.target("draft", { output: Draft }, ({ payload, task }) => {
   return Effect.succeed({ text: `${text}.`, round: round + 1 })
 })
 
-/** A loop of three rounds, a step that is tried again, and a parallel group with an agent, of which one step hangs. */
+/** A loop of three rounds, a step that is tried again, and a parallel group with an agent and a step that hangs. */
 export const reportOf = (stage: Stage) =>
   bind(
-    Plan.make(
-      { name: "report" },
-      Step.make("draft", { target: draft, writes: "draft", routes: [["draft", When.field("round").lessThan(3)]] }),
+    Plan.make("report", [
+      Step.make("draft", {
+        target: draft,
+        writes: "draft",
+        routes: [["draft", When.field("round").lessThan(3)]],
+        afterBranches: "proof"
+      }),
       Step.make("proof", {
         target: ({ task }) => {
           const isFirst = stage.isBroken && !stage.calls.some((call) => call.startsWith("proof"))
@@ -198,75 +241,98 @@ export const reportOf = (stage: Stage) =>
       Step.make("pictures", { target: step(stage, "pictures"), parallel: true, writes: "pictures" }),
       Step.make("press", { target: step(stage, "hang"), parallel: true, writes: "press" }),
       Step.make("end", { target: step(stage, "end") })
-    )
+    ])
   )
 
 /** A parallel group in which a tool, a call of an agent, a question, and a question of a plan inside wait. */
 export const orderOf = Effect.fnUntraced(function* (stage: Stage) {
   const inner = yield* bind(
-    Plan.make(
-      { name: "inner" },
+    Plan.make("inner", [
       Step.make("check", { target: step(stage, "check") }),
       Step.make("sign", { target: question(stage, "sign") })
-    )
+    ])
   )
   const plan = yield* Effect.orDie(
-    Plan.make(
-      { name: "order" },
+    Plan.make("order", [
       Step.make("note", { target: step(stage, "note"), writes: "note" }),
       Step.make("pay", { target: "pay", parallel: true }),
       Step.make("cashier", { target: support, task: "pay cashier", parallel: true }),
       Step.make("ask", { target: question(stage, "ask"), parallel: true }),
       Step.make("inner", { target: inner, parallel: true }),
       Step.make("ship", { target: step(stage, "ship"), writes: "ship" })
-    )
+    ])
   )
   return yield* Effect.orDie(Plan.bind(plan, { toolkit }))
 })
 
+/** A step with two questions, each with a Schema for its answer. */
+const surveyOf = (stage: Stage) =>
+  bind(
+    Plan.make("survey", [
+      Step.make("ask", {
+        target: ({ task }) =>
+          Effect.gen(function* () {
+            const stars = yield* Question.ask("How many stars?", Schema.Int)
+            const { why } = yield* Question.ask("Why?", Schema.Struct({ why: Schema.String }))
+            return yield* work(stage, "survey", `${task}: ${stars}, ${why}`)
+          })
+      })
+    ])
+  )
+
 /** A step that fails while the world is broken, behind one with a write. */
 const nightlyOf = (stage: Stage) =>
   bind(
-    Plan.make(
-      { name: "nightly" },
+    Plan.make("nightly", [
       Step.make("collect", { target: step(stage, "collect"), writes: "collected" }),
       Step.make("send", {
         target: ({ task }) => (stage.isBroken ? Effect.fail({ _tag: "NoLine" }) : work(stage, "send", task))
       })
-    )
+    ])
   )
 
 /** A loop that uses up its iterations while the world is broken. */
 const loopOf = (stage: Stage) =>
   bind(
-    Plan.make(
-      { name: "loop", maxIterations: stage.isBroken ? 2 : 10 },
-      Step.make("round", { target: draft, routes: [["round", When.field("round").lessThan(3)]] })
-    )
+    Plan.make("loop", [Step.make("round", { target: draft, routes: [["round", When.field("round").lessThan(3)]] })], {
+      maxIterations: stage.isBroken ? 2 : 10
+    })
   )
 
 /** A plan that is edited before it continues. */
 const editedOf = (stage: Stage) =>
   bind(
-    Plan.make(
-      { name: "edited" },
+    Plan.make("edited", [
       Step.make("write", { target: step(stage, "write") }),
       Step.make("ask", { target: question(stage, "ask"), context: Reference.fromStart }),
       Step.make("end", { target: step(stage, stage.isBroken ? "print" : "end") })
-    )
+    ])
   )
 
 /** A step that ends the plan around it. */
 const triageOf = (stage: Stage) =>
   bind(
-    Plan.make(
-      { name: "triage" },
+    Plan.make("triage", [
       Step.make("sort", {
         target: ({ task }) => (task === "spam" ? Step.conclude("Nothing to do.") : work(stage, "sort", task))
       }),
       Step.make("reply", { target: step(stage, "reply") })
-    )
+    ])
   )
+
+/** An agent with a budget for each message, and a plan behind a tool that calls a tool. */
+const thriftyOf = Effect.map(
+  Effect.flatMap(Effect.orDie(Plan.make("errand", [Step.make("look", { target: "look" })])), (plan) =>
+    Effect.orDie(Plan.bind(plan, { toolkit }))
+  ),
+  (errand) =>
+    Agent.make("thrifty", {
+      model,
+      instructions: "You save.",
+      toolkit: [toolkit.tools.look, Agent.asTool(errand, { name: "errand", description: "Looks" })],
+      budget: { modelCalls: 3, toolCalls: 3, outputTokens: 10_000, time: "1 hour" }
+    })
+)
 
 /** The words of a message that a user sends with an agent of their own. */
 export const poetOf = (instructions: string) =>
@@ -280,12 +346,12 @@ const modelsOf = (stage: Stage) =>
     })
   })
 
-/** Sessions of a fleet in such a world, with one agent. */
+/** Sessions of a fleet in a world of this kind, with one agent. */
 export const fleetOf = (stage: Stage) =>
   ClusterSession.layer([support], { drainTime: 0 }).pipe(Layer.provide([modelsOf(stage), handlersOf(stage)]))
 
-/** Sessions of the whole cast in such a world, over the store around. */
-export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.layer>[1] = {}) => {
+/** Sessions of the whole cast in a world of this kind, over the store around. */
+export const sessionsOf = (stage: Stage, options: Session.LayerOptions = {}) => {
   /** Its turns cannot begin while the world is broken. */
   const moody = Agent.make("moody", {
     model,
@@ -309,21 +375,24 @@ export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.laye
         chief,
         counter,
         brief,
+        stubborn,
         desk,
         forgetful,
         moody,
+        waiter,
+        yield* surveyOf(stage),
         yield* reportOf(stage),
         yield* orderOf(stage),
         yield* nightlyOf(stage),
         yield* loopOf(stage),
         yield* editedOf(stage),
         triage,
-        Session.fromDefinitions(Agent.decode)
+        yield* thriftyOf
       ],
-      { models: ["demo/large"], drainTime: 0, ...options }
+      { definitions: Agent.decode, models: ["demo/large"], drainTime: 0, ...options }
     )
   })
-  const handlers = handlersOf(stage)
+  const handlers = Layer.merge(handlersOf(stage), askingOf(stage))
   return Layer.unwrap(layer).pipe(
     Layer.provide([ToolResolver.layerToolkit(toolkit), handlers]),
     Layer.provide([modelsOf(stage), handlers]),

@@ -1,6 +1,6 @@
 /** Calls with which a later release continues the golden sessions. */
-import { Effect, Option, Stream } from "effect"
-import { Conversation, Message, type Run } from "effect-emissary"
+import { Effect, Option, type Schema, Stream } from "effect"
+import { Conversation, Message, Run } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import type * as cast from "./cast.ts"
 
@@ -46,6 +46,15 @@ export const decide = Effect.fnUntraced(function* (
 /** The answer of the turn that takes the decisions. */
 export const decideAll = (sessions: Session.Service, id: string, approved = true) =>
   answerAfter(sessions, id, decide(sessions, id, approved))
+
+/** Answers all that waits. */
+export const answerWith = Effect.fnUntraced(function* (sessions: Session.Service, id: string, value: Schema.Json) {
+  const { requests } = yield* stateOf(sessions, id)
+  yield* sessions.decide(
+    id,
+    requests.flatMap((request) => ("schema" in request ? [Run.answer(request, value)] : []))
+  )
+})
 
 /** The conversation, without instructions. */
 export const textsOf = (sessions: Session.Service, id: string) =>

@@ -1,5 +1,5 @@
 /**
- * The golden sessions: what a release stores of each scenario, and what it shows of it. `npm run golden:sessions` writes those of
+ * The golden sessions: what a release stores of each scenario, and what it shows of it. `npm run golden:sessions` writes the sessions of
  * today's code to `test/golden/sessions/next`.
  */
 import { Context, Effect, Latch, Layer, Logger, Option, Random, Schema, type Scope, Stream } from "effect"
@@ -44,7 +44,7 @@ export type Body<A = unknown> = (
  */
 export interface Scenario {
   readonly name: string
-  readonly options?: Parameters<typeof Session.layer>[1]
+  readonly options?: Session.LayerOptions
   readonly deletes?: false
   readonly begin: ReadonlyArray<Body>
   readonly proceed: Body
@@ -86,13 +86,13 @@ const closing = Effect.andThen(Effect.repeat(Effect.yieldNow, { times: 100 }), T
 
 /** The events that are kept. */
 const eventsOf = (sessions: Session.Service, id: string, newest: number) => {
-  const from = (after: number) =>
+  const from = (after?: string) =>
     sessions.events(id, { after }).pipe(
       Stream.takeUntil(({ sequence }) => sequence === newest),
       Stream.runCollect
     )
-  return Effect.catchTag(from(0), "SessionError", (error) =>
-    error.reason._tag === "EventsPruned" ? from(error.reason.first - 1) : Effect.fail(error)
+  return Effect.catchTag(from(), "SessionError", (error) =>
+    error.reason._tag === "EventsPruned" ? from(error.reason.after) : Effect.fail(error)
   )
 }
 
@@ -136,7 +136,7 @@ const show = Effect.fnUntraced(function* (store: VersionedStore.Service, scenari
   return yield* processOf(sealed, yield* cast.makeStage(true), scenario, all)
 })
 
-/** The same in each run: the time is that of tests, and what is random has one seed. */
+/** The same in each run: the time is the time of tests, and what is random has one seed. */
 export const inWorld =
   (name: string, time: number) =>
   <A, E>(effect: Effect.Effect<A, E, Scope.Scope>) =>
@@ -150,7 +150,7 @@ export const inWorld =
 export const showAgain = (scenario: Scenario, store: VersionedStore.Service) =>
   show(store, scenario).pipe(inWorld(`${scenario.name}, shown`, born + aDay))
 
-/** The sessions as the process shows them that comes after the one that was killed. */
+/** The sessions as the process shows them that comes after the killed one. */
 export const shownOf = (scenario: Scenario, rows: Golden["rows"]) =>
   Effect.gen(function* () {
     const copy = yield* inMemory
@@ -221,7 +221,7 @@ export const difference = (expected: string, found: string): string | undefined 
   return [`line ${at + 1}`, `- ${before[at] ?? ""}`, `+ ${after[at] ?? ""}`].join("\n")
 }
 
-/** The place where a value lacks something of one that was recorded. A later release may show more members. */
+/** The place where a value lacks something of a recorded value. A later release may show more members. */
 export const lacks = (found: unknown, recorded: unknown, path = ""): string | undefined => {
   if (typeof recorded !== "object" || recorded === null || typeof found !== "object" || found === null) {
     return Object.is(found, recorded)

@@ -20,7 +20,7 @@ const jobCutOff: Scenario = {
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions, stage) {
-    const answer = yield* Session.ask("report", "whales", { messageId: "m1" })
+    const answer = yield* Session.turn("report", "whales", { messageId: "m1" })
     assert.strictEqual(answer.text, "end of hang of proof of the draft")
     assert.deepStrictEqual(callsOf(stage), ["end hang of proof of the draft", "hang proof of the draft"])
     const report = yield* cast.reportOf(stage)
@@ -42,11 +42,11 @@ const jobWaiting: Scenario = {
   name: "job-waiting",
   begin: [
     Effect.fnUntraced(function* (sessions) {
-      yield* Session.ask("order", "books", { agent: "order", messageId: "m1" })
+      yield* Session.turn("order", "books", { agent: "order", messageId: "m1" })
       yield* sessions.fork("order", { to: "fork" })
       yield* sessions.fork("order", { to: "resumed" })
       yield* answerAfter(sessions, "resumed", sessions.resume("resumed"))
-      yield* Session.ask("partly", "pens", { agent: "order" })
+      yield* Session.turn("partly", "pens", { agent: "order" })
       const { requests } = yield* until(sessions, "partly", ({ requests }) => requests.length > 0)
       const some = requests.slice(0, 2).map((request) => ({ ...request, approved: true, reason: "fine" }))
       yield* answerAfter(sessions, "partly", sessions.decide("partly", some))
@@ -79,9 +79,9 @@ const jobEnds: Scenario = {
   name: "job-ends",
   begin: [
     Effect.fnUntraced(function* (sessions, { hanging }) {
-      yield* Effect.exit(Session.ask("nightly", "mail", { agent: "nightly", messageId: "m1" }))
-      yield* Session.ask("spam", "spam", { agent: "triage", messageId: "m1" })
-      yield* Session.ask("mail", "mail", { agent: "triage", messageId: "m1" })
+      yield* Effect.exit(Session.turn("nightly", "mail", { agent: "nightly", messageId: "m1" }))
+      yield* Session.turn("spam", "spam", { agent: "triage", messageId: "m1" })
+      yield* Session.turn("mail", "mail", { agent: "triage", messageId: "m1" })
       yield* sessions.send("stopped", "whales", { agent: "report" })
       yield* Queue.take(hanging)
       yield* sessions.interrupt("stopped")
@@ -89,8 +89,8 @@ const jobEnds: Scenario = {
   ],
   proceed: Effect.fnUntraced(function* (sessions, stage) {
     assert.strictEqual(yield* answerAfter(sessions, "nightly", sessions.resume("nightly")), "send of collect of mail")
-    assert.strictEqual((yield* Session.ask("spam", "spam", { messageId: "m1" })).text, "Nothing to do.")
-    assert.strictEqual((yield* Session.ask("mail", "mail", { messageId: "m1" })).text, "reply of sort of mail")
+    assert.strictEqual((yield* Session.turn("spam", "spam", { messageId: "m1" })).text, "Nothing to do.")
+    assert.strictEqual((yield* Session.turn("mail", "mail", { messageId: "m1" })).text, "reply of sort of mail")
     assert.strictEqual(
       yield* answerAfter(sessions, "stopped", sessions.resume("stopped")),
       "end of hang of proof of the draft"

@@ -9,6 +9,7 @@ import assert from "node:assert"
 import * as cast from "./cast.ts"
 import {
   answerAfter,
+  answerWith,
   callsOf,
   decide,
   decideAll,
@@ -29,20 +30,28 @@ const chat: Scenario = {
   begin: [
     Effect.fnUntraced(function* (sessions) {
       const details = { title: "First", metadata: { team: 1 } }
-      yield* Session.ask("chat", "Hello", { agent: "support", messageId: "m1", context: { user: "ada" }, ...details })
+      yield* Session.turn("chat", "Hello", { agent: "support", messageId: "m1", context: { user: "ada" }, ...details })
       yield* TestClock.adjust("1 minute")
-      yield* Session.ask("chat", "look a & drop b & unknown c", { messageId: "m2", model: "demo/large" })
+      yield* Session.turn("chat", "look a & drop b & unknown c", { messageId: "m2", model: "demo/large" })
       yield* sessions.update("chat", { title: "Hello and more", metadata: { team: { name: "x" } } })
-      yield* Session.ask("chat/other", "muddle", { agent: "support" })
-      yield* Session.ask("chat/other", "spoil", { messageId: "m2" })
+      yield* Session.turn("chat/other", "muddle", { agent: "support" })
+      yield* sessions.send("chat/other", "again")
+      yield* sessions.events("chat/other").pipe(
+        Stream.filter(({ event }) => event._tag === "RunEvent" && event.event._tag === "StepRetried"),
+        Stream.runHead
+      )
+      yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+      yield* TestClock.adjust("1 second")
+      yield* until(sessions, "chat/other", isIdle)
+      yield* Session.turn("chat/other", "spoil", { messageId: "m2" })
       yield* sessions.list()
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions) {
-    assert.strictEqual((yield* Session.ask("chat", "look again")).text, "small: look of again")
+    assert.strictEqual((yield* Session.turn("chat", "look again")).text, "small: look of again")
     // The message is known, and its answer is found again
     assert.strictEqual(
-      (yield* Session.ask("chat", "Hello", { messageId: "m1", context: { user: "ada" } })).text,
+      (yield* Session.turn("chat", "Hello", { messageId: "m1", context: { user: "ada" } })).text,
       "small: Hello"
     )
     yield* sessions.update("chat", { metadata: { team: 2 } })
@@ -66,27 +75,30 @@ const answers: Scenario = {
       const question = Result.getOrThrow(Conversation.append(Conversation.empty, user))
       const answered = yield* Conversation.addAssistant(question, "A dot.")
       const conversation = Conversation.withTokenLimit(answered, 10_000)
-      yield* Session.ask("imported", "Are you sure?", { agent: "support", conversation })
-      yield* Session.ask("counted", "one two three", { agent: "counter" })
+      yield* Session.turn("imported", "Are you sure?", { agent: "support", conversation })
+      yield* Session.turn("counted", "one two three", { agent: "counter" })
+      yield* Session.turn("dropped", "more words", { agent: "counter" })
       for (const text of ["one", "two", "three"]) {
-        yield* Session.ask("cut", `Tell me story number ${text}, and do not be brief at all, because I have time.`, {
+        yield* Session.turn("cut", `Tell me story number ${text}, and do not be brief at all, because I have time.`, {
           agent: "forgetful"
         })
       }
-      yield* Session.ask("behind", "manager look a & triage spam & triage mail", { agent: "chief" })
+      yield* Session.turn("behind", "manager look a & triage spam & triage mail", { agent: "chief" })
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions) {
-    assert.strictEqual((yield* Session.ask("imported", "Really?")).text, "small: Really?")
+    assert.strictEqual((yield* Session.turn("imported", "Really?")).text, "small: Really?")
     const edit = sessions.edit("imported", { messageId: "old", input: "What was this?" })
     assert.deepStrictEqual(yield* answerAfter(sessions, "imported", edit), "small: What was this?")
     const counted = yield* Session.result(cast.counter, "counted")
     assert(counted.outcome === "Completed" && counted.output.words === 3)
-    yield* Session.ask("counted", "one two")
+    const dropped = yield* Session.result(cast.counter, "dropped")
+    assert(dropped.outcome === "Completed" && dropped.output.words === 2)
+    yield* Session.turn("counted", "one two")
     const again = yield* Session.result(cast.counter, "counted")
     assert(again.outcome === "Completed" && again.output.words === 2)
-    assert.strictEqual((yield* Session.ask("cut", "And now?")).text, "small: And now?")
-    assert.strictEqual((yield* Session.ask("behind", "triage again")).text, "small: reply of sort of again")
+    assert.strictEqual((yield* Session.turn("cut", "And now?")).text, "small: And now?")
+    assert.strictEqual((yield* Session.turn("behind", "triage again")).text, "small: reply of sort of again")
   })
 }
 
@@ -103,12 +115,13 @@ const parts: Scenario = {
         options
       })
       const image = ToolResult.filePart({ mediaType: "image/png", data: "data:image/png;base64,iVBORw0KGgo=" })
-      yield* Session.ask("parts", [ToolResult.textPart("cite", options), plan, image], { agent: "support" })
-      yield* Session.ask("invalid", "vague words", { agent: "counter" })
-      yield* Session.ask("steps", "look a", { agent: "brief" })
-      yield* Session.ask("loop", "go", { agent: "loop" })
-      yield* Session.ask("edited", "go", { agent: "edited" })
-      yield* Session.ask(
+      yield* Session.turn("parts", [ToolResult.textPart("cite", options), plan, image], { agent: "support" })
+      yield* Session.turn("invalid", "vague words", { agent: "counter" })
+      yield* Session.turn("steps", "look a", { agent: "brief" })
+      yield* Session.turn("loop", "go", { agent: "loop" })
+      yield* Session.turn("circle", "circle", { agent: "stubborn" })
+      yield* Session.turn("edited", "go", { agent: "edited" })
+      yield* Session.turn(
         "input",
         { task: "go", payload: { n: 1 }, context: "soon", content: [image] },
         { agent: "edited" }
@@ -117,15 +130,16 @@ const parts: Scenario = {
       yield* Queue.take(hanging)
       const expiresAt = DateTime.addDuration(yield* DateTime.now, "7 days")
       yield* decide(sessions, "decided", true, { reason: "paid", decidedBy: "ada", expiresAt })
-      yield* Session.ask("asked", "go", { agent: "edited" })
+      yield* Session.turn("asked", "go", { agent: "edited" })
       yield* decide(sessions, "asked", true, { reason: "fine", decidedBy: "ada", expiresAt })
       yield* Queue.take(hanging)
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions, stage) {
-    assert.strictEqual((yield* Session.ask("parts", "cite")).text, "It is blue.")
-    assert.strictEqual((yield* Session.ask("invalid", "clear")).text, '{"words":1}')
-    assert.strictEqual((yield* Session.ask("steps", "And then?")).text, "small: And then?")
+    assert.strictEqual((yield* Session.turn("parts", "cite")).text, "It is blue.")
+    assert.strictEqual((yield* Session.turn("invalid", "clear")).text, '{"words":1}')
+    assert.strictEqual((yield* Session.turn("steps", "And then?")).text, "small: And then?")
+    assert.strictEqual((yield* Session.turn("circle", "And then?")).text, "small: And then?")
     assert.strictEqual(yield* answerAfter(sessions, "loop", sessions.resume("loop")), '{"round":3,"text":"go..."}')
     assert.strictEqual(yield* decideAll(sessions, "edited"), "end of ask of write of go, as it is")
     assert.strictEqual(yield* decideAll(sessions, "input"), 'end of ask of write of {"n":1}, as it is')
@@ -151,20 +165,50 @@ const approvals: Scenario = {
   name: "approvals",
   begin: [
     Effect.fnUntraced(function* (sessions) {
-      yield* Session.ask("approved", "look a & pay 5", { agent: "support", messageId: "m1" })
+      yield* Session.turn("approved", "look a & pay 5", { agent: "support", messageId: "m1" })
       yield* sessions.send("approved", "And then?", { messageId: "m2" })
-      yield* Session.ask("denied", "pay 6 & pay 7", { agent: "support" })
-      yield* Session.ask("left", "pay 8", { agent: "support" })
-      yield* Session.ask("deep", "manager clerk pay 9", { agent: "chief" })
+      yield* Session.turn("denied", "pay 6 & pay 7", { agent: "support" })
+      yield* Session.turn("left", "pay 8", { agent: "support" })
+      yield* Session.turn("deep", "manager clerk pay 9", { agent: "chief" })
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions, stage) {
     assert.strictEqual(yield* decideAll(sessions, "approved"), "small: And then?")
     assert.strictEqual(yield* decideAll(sessions, "denied", false), "small: The call was denied.\nThe call was denied.")
-    const left = yield* Session.ask("left", "Never mind", { pending: "deny" })
+    const left = yield* Session.turn("left", "Never mind", { pending: "deny" })
     assert.strictEqual(left.text, "small: Never mind")
     assert.strictEqual(yield* decideAll(sessions, "deep"), "small: small: small: pay of 9")
     assert.deepStrictEqual(callsOf(stage), ["pay 5", "pay 9"])
+  })
+}
+
+/** Questions with a Schema: of a step, whose first one is answered, and a call that the page makes. */
+const questions: Scenario = {
+  name: "questions",
+  options: { drainTime: "1 second" },
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.turn("page", "look a & seat b", { agent: "waiter" })
+      yield* Session.turn("survey", "Food", { agent: "survey" })
+      yield* Session.turn("table", "reserve a & reserve b", { agent: "waiter" })
+      yield* answerAfter(sessions, "table", answerWith(sessions, "table", 4))
+      yield* answerAfter(sessions, "survey", answerWith(sessions, "survey", 5))
+      yield* updates(sessions, "page", 66)
+      yield* updates(sessions, "survey", 66)
+      yield* updates(sessions, "table", 66)
+    }),
+    () => Effect.void
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    const seated = yield* answerAfter(sessions, "page", answerWith(sessions, "page", "seat 7"))
+    assert.strictEqual(seated, "small: look of a\nseat 7")
+    assert.strictEqual(yield* reasonOf(answerWith(sessions, "survey", { why: 1 })), "InvalidDecision")
+    const told = yield* answerAfter(sessions, "survey", answerWith(sessions, "survey", { why: "warm" }))
+    assert.strictEqual(told, "survey of Food: 5, warm")
+    const reserved = yield* answerAfter(sessions, "table", answerWith(sessions, "table", { at: "noon" }))
+    const tables = ["reserve a for 4 at noon", "reserve b for 4 at noon"]
+    assert.strictEqual(reserved, `small: ${tables.map((table) => table.replace("reserve", "reserve of")).join("\n")}`)
+    assert.deepStrictEqual(callsOf(stage), [...tables, "survey Food: 5, warm"])
   })
 }
 
@@ -229,7 +273,7 @@ const failed: Scenario = {
   name: "failed",
   begin: [
     Effect.fnUntraced(function* (sessions, { hanging }) {
-      yield* Effect.exit(Session.ask("failed", "fail now", { agent: "support", messageId: "m1" }))
+      yield* Effect.exit(Session.turn("failed", "fail now", { agent: "support", messageId: "m1" }))
       yield* sessions.send("held", "Hello", { agent: "moody", messageId: "m1" })
       yield* sessions.send("held", "Hello?", { messageId: "m2" })
       yield* sessions.send("held", "Bye", { messageId: "m3" })
@@ -264,7 +308,7 @@ const edited: Scenario = {
   begin: [
     Effect.fnUntraced(function* (sessions, { hanging }) {
       for (const text of ["one", "two", "three"]) {
-        yield* Session.ask("taken", text, { agent: "support", messageId: text })
+        yield* Session.turn("taken", text, { agent: "support", messageId: text })
       }
       yield* answerAfter(sessions, "taken", sessions.edit("taken", { messageId: "two", input: "2", newMessageId: "2" }))
       yield* sessions.send("waiting", "hang a", { agent: "support", messageId: "m1" })
@@ -297,28 +341,28 @@ const forked: Scenario = {
   name: "forked",
   begin: [
     Effect.fnUntraced(function* (sessions) {
-      const { cursor } = yield* Session.ask("origin", "one", { agent: "support", messageId: "m1", title: "Origin" })
-      yield* Session.ask("origin", "pay 5", { messageId: "m2" })
+      const { cursor } = yield* Session.turn("origin", "one", { agent: "support", messageId: "m1", title: "Origin" })
+      yield* Session.turn("origin", "pay 5", { messageId: "m2" })
       yield* sessions.fork("origin", { to: "begun", at: cursor })
       yield* sessions.fork("origin", { to: "denied" })
-      yield* Session.ask("denied", "two")
+      yield* Session.turn("denied", "two")
       yield* sessions.fork("denied", { to: "again" })
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions, stage) {
-    assert.strictEqual((yield* Session.ask("begun", "two")).text, "small: two")
+    assert.strictEqual((yield* Session.turn("begun", "two")).text, "small: two")
     assert.deepStrictEqual(yield* textsOf(sessions, "begun"), [
       "user: one",
       "assistant: small: one",
       "user: two",
       "assistant: small: two"
     ])
-    assert.strictEqual((yield* Session.ask("again", "three")).text, "small: three")
+    assert.strictEqual((yield* Session.turn("again", "three")).text, "small: three")
     assert.strictEqual(yield* decideAll(sessions, "origin"), "small: pay of 5")
     yield* sessions.fork("origin", { to: "later" })
     assert.deepStrictEqual(yield* textsOf(sessions, "later"), yield* textsOf(sessions, "origin"))
     yield* sessions.remove("origin")
-    assert.strictEqual((yield* Session.ask("later", "four")).text, "small: four")
+    assert.strictEqual((yield* Session.turn("later", "four")).text, "small: four")
     assert.deepStrictEqual(callsOf(stage), ["pay 5"])
   })
 }
@@ -329,19 +373,19 @@ const definitions: Scenario = {
   begin: [
     Effect.fnUntraced(function* (sessions, { hanging }) {
       const definition = yield* cast.poetOf("You rhyme.")
-      yield* Session.ask("poem", "look a", { definition })
-      yield* Session.ask("edited", "one", { definition: yield* Digest.sha256(definition) })
-      yield* Session.ask("edited", "two", { definition: yield* cast.poetOf("You sing.") })
+      yield* Session.turn("poem", "look a", { definition })
+      yield* Session.turn("edited", "one", { definition: yield* Digest.sha256(definition) })
+      yield* Session.turn("edited", "two", { definition: yield* cast.poetOf("You sing.") })
       yield* sessions.send("queued", "think", { definition })
       yield* Queue.take(hanging)
       yield* sessions.send("queued", "after", { definition: yield* cast.poetOf("You whisper.") })
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions) {
-    assert.strictEqual((yield* Session.ask("poem", "look b")).text, "small: look of b")
+    assert.strictEqual((yield* Session.turn("poem", "look b")).text, "small: look of b")
     const definition = yield* Digest.sha256(yield* cast.poetOf("You sing."))
-    assert.strictEqual((yield* Session.ask("edited", "three")).text, "small: three")
-    assert.strictEqual((yield* Session.ask("new", "one", { definition })).text, "small: one")
+    assert.strictEqual((yield* Session.turn("edited", "three")).text, "small: three")
+    assert.strictEqual((yield* Session.turn("new", "one", { definition })).text, "small: one")
     yield* until(sessions, "queued", isIdle)
     assert.deepStrictEqual(yield* instructionsOf(sessions, "queued"), [
       "You rhyme.",
@@ -363,10 +407,10 @@ const updates = (sessions: Session.Service, id: string, count: number) =>
 const updatesAndMore = (count: number): Body =>
   Effect.fnUntraced(function* (sessions) {
     yield* updates(sessions, "long", count)
-    yield* Session.ask("long", `After ${count}`)
+    yield* Session.turn("long", `After ${count}`)
   })
 
-const beginLong: Body = () => Session.ask("long", "Hello", { agent: "support", messageId: "m1" })
+const beginLong: Body = () => Session.turn("long", "Hello", { agent: "support", messageId: "m1" })
 
 /** Several processes, generations and snapshots. */
 const long: Scenario = {
@@ -374,20 +418,20 @@ const long: Scenario = {
   options: { drainTime: "1 second" },
   begin: [beginLong, updatesAndMore(70), updatesAndMore(80), updatesAndMore(3)],
   proceed: Effect.fnUntraced(function* (sessions) {
-    const { cursor } = yield* Session.ask("long", "Hello", { messageId: "m1" })
-    assert.strictEqual((yield* Session.ask("long", "End")).text, "small: End")
+    const { cursor } = yield* Session.turn("long", "Hello", { messageId: "m1" })
+    assert.strictEqual((yield* Session.turn("long", "End")).text, "small: End")
     yield* sessions.fork("long", { to: "fork", at: cursor })
     assert.deepStrictEqual(yield* textsOf(sessions, "fork"), ["user: Hello", "assistant: small: Hello"])
   })
 }
 
-/** Of which older events are deleted. */
+/** A session whose older events are deleted. */
 const pruned: Scenario = {
   ...long,
   name: "pruned",
   options: { ...long.options, keepEvents: 10 },
   proceed: Effect.fnUntraced(function* (sessions) {
-    assert.strictEqual((yield* Session.ask("long", "End")).text, "small: End")
+    assert.strictEqual((yield* Session.turn("long", "End")).text, "small: End")
     assert.strictEqual(yield* reasonOf(Stream.runHead(sessions.events("long"))), "EventsPruned")
   })
 }
@@ -421,7 +465,7 @@ const snapshots: Scenario = {
       })
       yield* sessions.send("busy", "Bye", { messageId: "m3", pending: "deny" })
       yield* updates(sessions, "busy", 66)
-      yield* Session.ask("order", "books", { agent: "order", messageId: "m1" })
+      yield* Session.turn("order", "books", { agent: "order", messageId: "m1" })
       yield* updates(sessions, "order", 66)
     }),
     () => Effect.void
@@ -455,12 +499,46 @@ const snapshots: Scenario = {
   })
 }
 
+/** Messages that steer: the first turn of a session could not begin, and another session has a turn under way. */
+const steered: Scenario = {
+  name: "steered",
+  options: { drainTime: "1 second" },
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      const steer = { whenBusy: "steer", timeout: "36500 days" } as const
+      yield* sessions.send("held", "Hello", { agent: "moody", messageId: "m1", ...steer })
+      yield* until(sessions, "held", isIdle)
+      yield* updates(sessions, "held", 66)
+      yield* sessions.send("busy", "hang a", { agent: "support", messageId: "m1" })
+      yield* Queue.take(hanging)
+      yield* sessions.send("busy", "Later", { messageId: "m2" })
+      yield* sessions.send("busy", "Now", { messageId: "m3", ...steer })
+      yield* updates(sessions, "busy", 66)
+    }),
+    () => Effect.void
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    yield* until(sessions, "held", ({ queue, status }) => queue.length === 0 && status === "idle")
+    assert.deepStrictEqual(yield* textsOf(sessions, "held"), ["user: Hello", "assistant: small: Hello"])
+    yield* until(sessions, "busy", ({ queue, status }) => queue.length === 0 && status === "idle")
+    assert.deepStrictEqual(yield* textsOf(sessions, "busy"), [
+      "user: hang a",
+      "assistant: One moment.",
+      `tool: ${unknown}`,
+      "user: Now",
+      "assistant: small: Now",
+      "user: Later",
+      "assistant: small: Later"
+    ])
+  })
+}
+
 /** A job that another one replaces, in a process that is killed before the values of the first one are deleted. */
 const restarted: Scenario = {
   name: "restarted",
   deletes: false,
   begin: [
-    () => Session.ask("job", "whales", { agent: "support", messageId: "m1" }),
+    () => Session.turn("job", "whales", { agent: "support", messageId: "m1" }),
     Effect.fnUntraced(function* (sessions) {
       yield* Effect.forkScoped(sessions.send("job", "cats", { agent: "support", messageId: "m2", ifExists: "restart" }))
       const isReplaced = Effect.map(sessions.list(), (page) => page.sessions.every(({ messages }) => messages === 0))
@@ -473,11 +551,43 @@ const restarted: Scenario = {
   })
 }
 
+/** Turns within their budget, over it, and with a model call that is made again. */
+const budgets: Scenario = {
+  name: "budgets",
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.turn("budget", "look a & errand b", { agent: "thrifty", messageId: "m1" })
+      yield* Session.turn("budget", "look c & look d & look e & look f", { messageId: "m2" })
+      yield* sessions.fork("budget", { to: "budget/fork" })
+      yield* Session.turn("budget", "spoil", { messageId: "m3" })
+      yield* sessions.send("budget", "again", { messageId: "m4" })
+      yield* sessions.events("budget").pipe(
+        Stream.filter(({ event }) => event._tag === "RunEvent" && event.event._tag === "StepRetried"),
+        Stream.runHead
+      )
+      yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+      yield* TestClock.adjust("1 second")
+      yield* until(sessions, "budget", isIdle)
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    const state = Option.getOrThrow(yield* sessions.state("budget"))
+    assert.deepStrictEqual(
+      state.budget?.map(({ scope }) => scope),
+      ["run"]
+    )
+    yield* Session.turn("budget", "look g")
+    const after = Option.getOrThrow(yield* sessions.state("budget"))
+    assert.strictEqual(after.budget?.[0]?.left.modelCalls, 1)
+  })
+}
+
 export const scenarios: ReadonlyArray<Scenario> = [
   chat,
   answers,
   parts,
   approvals,
+  questions,
   cutOff,
   failed,
   edited,
@@ -486,6 +596,8 @@ export const scenarios: ReadonlyArray<Scenario> = [
   long,
   pruned,
   snapshots,
+  steered,
   restarted,
+  budgets,
   ...jobScenarios
 ]

@@ -1,0 +1,119 @@
+/** An agent as a machine of the loop of runs, and the end of a run that is interrupted. */
+
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import { TokenCounter } from "../../conversation/TokenCounter.ts"
+import * as history from "../../conversation/internal/history.ts"
+import * as reduction from "../../conversation/internal/reduction.ts"
+import { defined } from "../../payload/internal/values.ts"
+import * as endings from "../../run/internal/endings.ts"
+import * as runLoop from "../../run/internal/runLoop.ts"
+import type * as runParts from "../../run/internal/runParts.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
+import type * as AgentError from "../AgentError.ts"
+import type * as agentParts from "./agentParts.ts"
+import * as agentReason from "./agentReason.ts"
+import * as agentRecorder from "./agentRecorder.ts"
+
+/** Refuses a message that no conversation can have. */
+export const checked = (
+  recorder: agentRecorder.AgentRecorder,
+  message: Message.UserMessage
+): Effect.Effect<Message.UserMessage, AgentError.AgentError> => {
+  const fits = history.append(Conversation.empty, message)
+  return Result.isSuccess(fits)
+    ? Effect.succeed(message)
+    : Effect.fail(
+        recorder.fail(agentReason.makeReason("ConversationInvalid", { problem: fits.failure.message }, fits.failure))
+      )
+}
+
+export const machineOf = (
+  agent: agentParts.Resolved<unknown>,
+  run: agentParts.ActiveRun,
+  steering: agentParts.RunSpec["steering"]
+): runLoop.Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
+  const { options, recorder } = run
+  const takes = () => !agentRecorder.mustWait(run) && runTransition.isSteerable(recorder.state)
+  const take = (message: Message.UserMessage) => recorder.recordNow({ _tag: "InputAdded", message })
+  return {
+    next: runTransition.next,
+    ends: ({ _tag }) => _tag === "Finished",
+    perform: (action, deadline) => {
+      if (action._tag === "Finished") return recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
+      return agent.perform(deadline === undefined ? run : { ...run, deadline }, action)
+    },
+    // A plan gets its input before it begins
+    ...(agent.asksModel && {
+      takes,
+      take,
+      steering: steering && Effect.suspend(() => (takes() ? takeAll(run, steering, take) : Effect.undefined))
+    }),
+    written: () => recorder.written?.result().content ?? [],
+    interrupt: (reason) => interrupt(recorder, reason),
+    stepTimeout: ({ _tag }, isFirst) =>
+      agent.asksModel && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
+  }
+}
+
+/** Takes the messages that steer. The earliest of their deadlines is a deadline of the run. */
+const takeAll = Effect.fnUntraced(function* (
+  run: agentParts.ActiveRun,
+  steering: agentParts.Steering,
+  take: (message: Message.UserMessage) => Effect.Effect<void>
+) {
+  let earliest: number | undefined
+  for (const { deadline, input, message } of yield* steering) {
+    yield* take(yield* checked(run.recorder, yield* Message.user(input, message)))
+    earliest = runLoop.earliest(earliest, deadline)
+  }
+  run.runDeadline = runLoop.earliest(run.runDeadline, earliest)
+  return earliest
+})
+
+/** Ends the run as `Interrupted`: what the model had written is kept, and calls that started get their results first. */
+export const interrupt = Effect.fnUntraced(function* (
+  recorder: agentRecorder.AgentRecorder,
+  reason: string | undefined
+) {
+  const { interrupted, outcome } = recorder.state
+  // An interruption of the fiber may come while one by the clock or the hook is being recorded.
+  if (outcome === undefined && interrupted === undefined) {
+    yield* recordCutOff(recorder)
+    yield* recordUsedUp(recorder)
+  }
+  for (const event of yield* endings.end(recorder.state, reason)) yield* recorder.record(event)
+})
+
+/** Records that the run was stopped at the end of the time of its budget. */
+const recordUsedUp = (recorder: agentRecorder.AgentRecorder): Effect.Effect<void> => {
+  const { exceeded } = recorder.state
+  const usages = exceeded === undefined ? runTransition.usagesOf(recorder.state, recorder.now()) : undefined
+  const over = usages?.find(({ limit, unit, used }) => unit === "millis" && used >= limit)
+  return over === undefined ? Effect.void : recorder.recordNow({ _tag: "BudgetExceeded", ...over })
+}
+
+/** Records what the model had written of an answer that was cut off. Its calls never run. */
+const recordCutOff = Effect.fnUntraced(function* (recorder: agentRecorder.AgentRecorder) {
+  const { conversation, step, view } = recorder.state
+  const answer = recorder.written?.result()
+  if (step === undefined || answer === undefined || answer.content.length === 0) return
+  const { model, response } = answer
+  const counter = yield* TokenCounter
+  const usage = answer.usage ?? {
+    inputTokens: Math.ceil(yield* reduction.estimatedSize(view ?? conversation)),
+    outputTokens: Math.ceil(counter.count(JSON.stringify(answer.content))),
+    estimated: true
+  }
+  const content = history.mend(answer.content).filter(({ type }) => type !== "tool-call" && type !== "tool-result")
+  const spent = recorder.spent(usage)
+  if (content.length === 0) return yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage, ...spent })
+  const finishReason = runTransition.cutOff
+  const message = yield* Message.assistant(
+    content,
+    defined({ id: recorder.messageId, usage, model, response: history.mend(response), finishReason })
+  )
+  yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...spent })
+})

@@ -1,0 +1,346 @@
+/** The calls of one answer: prepared, approved where that is needed, and run as a batch. */
+
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as modelMessages from "../../conversation/internal/modelMessages.ts"
+import { defined } from "../../payload/internal/values.ts"
+import * as ledger from "../../run/internal/ledger.ts"
+import * as runParts from "../../run/internal/runParts.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
+import * as Question from "../../tool/Question.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
+import type * as ToolResult from "../../tool/ToolResult.ts"
+import * as answers from "../../tool/internal/answers.ts"
+import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
+import type * as AgentError from "../AgentError.ts"
+import * as agentCall from "./agentCall.ts"
+import type * as agentParts from "./agentParts.ts"
+import * as agentRecorder from "./agentRecorder.ts"
+import * as callContracts from "./callContracts.ts"
+
+/**
+ * By how many milliseconds a call may outlast the run that waits for it: the run stops
+ * first, so that a call it cuts off is `interrupted`, and no timeout of the tool's own.
+ */
+const grace = 1000
+
+/** A call where it passes: with its checked arguments before it runs, and with its result after that. */
+interface Passing {
+  readonly agent: agentParts.ModelAgent
+  readonly run: agentParts.ActiveRun
+  readonly call: toolCall.BoundCall
+  readonly result?: ToolResult.ToolResult | undefined
+}
+
+/**
+ * The seam of tool calls. Each call passes here with its checked arguments, before an approval is asked for and before the call
+ * starts, and again with its result, before the result is recorded. A call that waited for a decision passes once more before it starts.
+ *
+ * A guard has its place here. Before a call it can change the arguments, which are then the arguments that a person approves, or return a
+ * result in place of the run of the call; after it, another result. It has to decide by the state of the run, or by what it records.
+ */
+const passTool = (passing: Passing): Effect.Effect<Passing> => Exit.succeed(passing)
+
+/**
+ * A call before anything runs: `call` can run, and `result` is known without a run. `asks` is the request of a call that needs an
+ * approval first.
+ */
+interface PreparedCall {
+  readonly runnable: runTransition.RunnableCall
+  readonly call?: toolCall.BoundCall
+  readonly result?: ToolResult.ToolResult
+  readonly asks?: Pick<runParts.EventOf<"ApprovalRequested">, "arguments" | "ask" | "digest" | "contract">
+}
+
+/** A call that may run now. */
+interface ReadyCall {
+  readonly runnable: runTransition.RunnableCall
+  readonly call: toolCall.BoundCall
+}
+
+const prepareCall = (
+  agent: agentParts.ModelAgent,
+  run: agentParts.ActiveRun,
+  runnable: runTransition.RunnableCall
+): Effect.Effect<PreparedCall> => {
+  const { deadline, options, recorder } = run
+  const { id, name, text, arguments: args } = runnable.part
+  const { context, runId } = recorder.state
+  const request = { id, name, arguments: runnable.approved?.arguments ?? text ?? args }
+  const about: boundTool.PrepareOptions = {
+    runId,
+    context,
+    timeout: options.timeouts?.tool,
+    deadline: deadline === undefined ? undefined : deadline + grace,
+    progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
+  }
+  const bound = boundTool.prepareIn(run.context, agent.tools, request, about)
+  if (Result.isFailure(bound)) {
+    const isLost = runnable.started && runnable.child === undefined
+    return Exit.succeed({ runnable, result: isLost ? runTransition.lostCall : bound.failure })
+  }
+  return toolCall.flatMapNow(
+    passTool({ agent, run, call: bound.success }),
+    ({ call, result }): Effect.Effect<PreparedCall> =>
+      result === undefined ? askWhereNeeded(agent, run, { runnable, call }, about) : Exit.succeed({ runnable, result })
+  )
+}
+
+/** The call with the request for its approval, if it needs one. A call that was lost with its process runs again if that is safe. */
+const askWhereNeeded = (
+  agent: agentParts.ModelAgent,
+  run: agentParts.ActiveRun,
+  ready: ReadyCall,
+  about: boundTool.PrepareOptions
+): Effect.Effect<PreparedCall> => {
+  const { call, runnable } = ready
+  const { contract, id } = call
+  const { approved } = runnable
+  const tool = agent.tools.tools.get(contract.name)
+  if (runnable.child !== undefined || tool === undefined) return Exit.succeed(ready)
+  if (runnable.started) {
+    const lost: PreparedCall = { runnable, result: runTransition.lostCall }
+    // It began as a call of a tool that may have changed since, so that the same arguments may not be the same call
+    const began = runTransition.openCall(run.recorder.state, id)?.contract
+    const isSame = began === undefined || began === callContracts.digestOf(agent, contract)
+    if (!isSame || !isIdempotent(call)) return Exit.succeed(lost)
+    if (approved === undefined) return Exit.succeed(ready)
+    return Effect.map(askFirst(agent, run.recorder.state, tool, ready, about), (asked) =>
+      asked.asks === undefined ? asked : lost
+    )
+  }
+  if (approved === undefined && contract.approval === "never" && contract.client === undefined)
+    return Exit.succeed(ready)
+  return askFirst(agent, run.recorder.state, tool, ready, about)
+}
+
+/** The tool states that a second call with the same arguments has no further effect. */
+const isIdempotent = ({ contract }: toolCall.BoundCall): boolean => contract.annotations.idempotent === true
+
+/**
+ * True for an approval that still holds: it is about these arguments and about this contract, or about an earlier
+ * contract that this contract is compatible with and whose `approval` is the same.
+ */
+const isApproved = (
+  { agents }: agentParts.ModelAgent,
+  state: runParts.State,
+  { arguments: checked, contract, id }: toolCall.BoundCall,
+  { digest }: NonNullable<runTransition.RunnableCall["approved"]>,
+  asked: string
+): Effect.Effect<boolean> => {
+  if (asked === digest) return Effect.succeed(true)
+  const was = runTransition.contractOf(state, runTransition.openCall(state, id)?.contract)
+  if (was === undefined || was.approval !== contract.approval) return Effect.succeed(false)
+  if (agents.has(contract.name)) return Effect.succeed(false)
+  if (ToolContract.compare(was, contract).some(({ breaking }) => breaking)) return Effect.succeed(false)
+  const before = runParts.callDigest(state, id, { contract: was.digest, arguments: checked })
+  return Effect.map(before, (found) => found === digest)
+}
+
+/** The call with normalized arguments, and with the request for the approval that it needs. */
+const askFirst = (
+  agent: agentParts.ModelAgent,
+  state: runParts.State,
+  tool: boundTool.BoundTool,
+  { call, runnable }: ReadyCall,
+  about: boundTool.PrepareOptions
+): Effect.Effect<PreparedCall> =>
+  Effect.flatMap(boundTool.normalizeCall(tool, call, about), (normal) =>
+    Result.isFailure(normal)
+      ? Effect.succeed({ runnable, result: normal.failure })
+      : askAbout(agent, state, tool, { runnable, call: normal.success })
+  )
+
+const askAbout = (
+  agent: agentParts.ModelAgent,
+  state: runParts.State,
+  tool: boundTool.BoundTool,
+  ready: ReadyCall
+): Effect.Effect<PreparedCall> => {
+  const { call, runnable } = ready
+  const { arguments: checked, context, contract, id } = call
+  const { approved } = runnable
+  const ask = runRequests.askOf(contract)
+  const digestOfCall = Effect.suspend(() =>
+    runParts.callDigest(state, id, {
+      contract: callContracts.digestOf(agent, contract),
+      arguments: checked,
+      ...runParts.termsOf(ask)
+    })
+  )
+  const asking = (digest: string): PreparedCall => ({
+    ...ready,
+    asks: { arguments: checked, digest, ...defined({ ask }), ...callContracts.changedContract(agent, state, call) }
+  })
+  const request = Effect.map(digestOfCall, asking)
+  if (ask !== undefined) return request
+  // The tool may have changed since it was approved
+  if (approved !== undefined) {
+    return Effect.flatMap(digestOfCall, (digest) =>
+      Effect.map(isApproved(agent, state, call, approved, digest), (holds) => (holds ? ready : asking(digest)))
+    )
+  }
+  const asked = {
+    callId: id,
+    context,
+    // For an approval policy that looks at it; most do not
+    get messages() {
+      return modelMessages.toPrompt(state.conversation).content
+    }
+  }
+  return Effect.matchEffect(tool.needsApproval(checked, asked), {
+    onFailure: (failure) => Effect.succeed<PreparedCall>({ runnable, result: failure }),
+    onSuccess: (needed) => (needed ? request : Effect.succeed(ready))
+  })
+}
+
+/** Runs the calls of one answer and records their results. */
+export const runTools = Effect.fnUntraced(function* (
+  agent: agentParts.ModelAgent,
+  run: agentParts.ActiveRun,
+  action: runTransition.ActionOf<"RunTools">
+) {
+  const { recorder } = run
+  for (const settled of action.settled) yield* agentRecorder.recordToolFinished(run, settled)
+  if (recorder.interruption) return
+  const prepared: Array<PreparedCall> = []
+  for (const call of action.calls) {
+    const one = prepareCall(agent, run, call)
+    prepared.push(toolCall.isDone(one) && Exit.isSuccess(one) ? one.value : yield* one)
+  }
+  const ready: Array<ReadyCall> = []
+  for (const { asks, call, result, runnable } of prepared) {
+    const { id: callId, name } = runnable.part
+    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
+    else if (call) ready.push({ call, runnable })
+    else if (result) yield* agentRecorder.recordToolFinished(run, { callId, name, result })
+    if (recorder.interruption) return
+  }
+  if (ready.length === 0) return
+  const refused = ready.some(({ runnable }) => runnable.started) ? undefined : refusal(run)
+  if (refused !== undefined) return yield* recorder.recordNow({ _tag: "BudgetExceeded", ...refused })
+  yield* executeBatch(agent, run, ready)
+})
+
+/** The limit of a budget that refuses one more call of a tool. */
+const refusal = ({ recorder }: agentParts.ActiveRun): ledger.Usage | undefined => {
+  const { budgets } = recorder
+  return budgets && ledger.refusesTool(budgets)
+}
+
+/**
+ * Asks for the approvals that calls of a conversation need, before decisions about
+ * them are taken: a decision counts only for a call whose tool demands one.
+ */
+export const requestApprovals = Effect.fnUntraced(function* (
+  agent: agentParts.ModelAgent,
+  run: agentParts.ActiveRun,
+  callIds: ReadonlySet<string>
+) {
+  const action = runTransition.next(run.recorder.state)
+  if (action._tag !== "RunTools") return
+  for (const runnable of action.calls) {
+    const { id: callId, name } = runnable.part
+    if (!callIds.has(callId)) continue
+    const { asks } = yield* prepareCall(agent, run, runnable)
+    if (asks) yield* run.recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
+  }
+})
+
+const executeBatch = (
+  agent: agentParts.ModelAgent,
+  run: agentParts.ActiveRun,
+  ready: ReadonlyArray<ReadyCall>
+): Effect.Effect<void, AgentError.AgentError> => {
+  const { options, recorder } = run
+  const end: agentCall.BatchEnd = { suspended: undefined, fatal: [] }
+
+  const onStarted = (callId: string, index: number): Effect.Effect<void | false> => {
+    if (agentRecorder.mustWait(run)) return agentRecorder.untilInterrupted
+    const one = ready[index]
+    const { approved, part, started } = one?.runnable ?? {}
+    // Calls before this one take time
+    if (approved !== undefined && started !== true && runRequests.isExpired(approved, recorder.now())) {
+      const { arguments: args, digest } = approved
+      const request = { callId, name: part?.name ?? "", arguments: args, digest }
+      return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", ...request }), false)
+    }
+    // It is left open, and its run ends
+    if (started !== true && refusal(run) !== undefined) return Effect.succeed(false)
+    const recorded = started === true ? Effect.void : recordStarted(agent, run, callId, one?.call)
+    if (recorded === Exit.void) return agentRecorder.mustWait(run) ? agentRecorder.untilInterrupted : recorded
+    return Effect.flatMap(recorded, () => (agentRecorder.mustWait(run) ? agentRecorder.untilInterrupted : Effect.void))
+  }
+
+  const calls = ready.map(({ call, runnable }) => {
+    const bound = agentCall.withChild(agent, run, call, runnable.child, end)
+    const { answers: given } = runnable
+    return given === undefined
+      ? bound
+      : { ...bound, execute: Option.map(bound.execute, (body) => answers.withAnswers(body, given)) }
+  })
+  const ran = toolCall.run(calls, {
+    defects: options.defects,
+    concurrency: options.concurrency ?? agent.definition.concurrency,
+    onStarted,
+    onFinished: (callId, result, duration, cause, index) => {
+      const one = ready[index]
+      if (one === undefined || end.suspended?.has(callId) === true) return Effect.void
+      const { name } = one.runnable.part
+      return toolCall.flatMapNow(passTool({ agent, run, call: one.call, result }), ({ result: passed = result }) => {
+        const asked = agentRecorder.mustWait(run) ? undefined : askedIn(one.call, passed)
+        return asked === undefined
+          ? agentRecorder.recordToolFinished(run, { callId, name, result: passed }, duration, cause)
+          : recordAsked(agent, run, one, asked)
+      })
+    }
+  })
+  return Effect.flatMap(ran, () => {
+    const [error] = end.fatal
+    return error === undefined ? Effect.void : Effect.fail(recorder.fail(error.reason))
+  })
+}
+
+const readAsked = Schema.decodeUnknownOption(Schema.toCodecJson(Question.Asked))
+
+/** The question of a handler that runs here, in the result of its call. The contract of its tool has a failure for questions. */
+const askedIn = (
+  { contract, execute }: toolCall.BoundCall,
+  result: ToolResult.ToolResult
+): Question.Asked | undefined =>
+  result._tag === "Failure" && contract.failure !== undefined && Option.isSome(execute)
+    ? Option.getOrUndefined(readAsked(result.value))
+    : undefined
+
+/** The call waits for the answer to the question of its handler, which then runs again. */
+const recordAsked = (
+  agent: agentParts.ModelAgent,
+  { recorder }: agentParts.ActiveRun,
+  { call, runnable }: ReadyCall,
+  { question, schema }: Question.Asked
+) => {
+  const { id: callId, name } = runnable.part
+  const ask: runRequests.Ask = { kind: "Question", schema, number: (runnable.answers?.length ?? 0) + 1 }
+  const request = { arguments: { question }, contract: callContracts.digestOf(agent, call.contract) }
+  return Effect.flatMap(
+    runParts.callDigest(recorder.state, callId, { ...request, ...runParts.termsOf(ask) }),
+    (digest) => recorder.recordNow({ _tag: "ApprovalRequested", callId, name, arguments: { question }, digest, ask })
+  )
+}
+
+const recordStarted = (
+  agent: agentParts.ModelAgent,
+  { recorder }: agentParts.ActiveRun,
+  callId: string,
+  call: toolCall.BoundCall | undefined
+) => {
+  const event = { _tag: "ToolStarted", at: recorder.now(), callId } as const
+  if (call === undefined) return recorder.record(event)
+  const idempotent = isIdempotent(call) ? { idempotent: true as const } : undefined
+  return recorder.record({ ...event, ...idempotent, ...callContracts.changedContract(agent, recorder.state, call) })
+}

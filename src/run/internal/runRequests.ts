@@ -1,0 +1,443 @@
+/**
+ * Requests of a run to a person or to a front end, and decisions about them. Agents and plans are the same here: a
+ * machine lists what it has open, each request with the event that records a decision about it, and {@link decide} finds
+ * out which decisions count.
+ */
+
+import * as DateTime from "effect/DateTime"
+import * as Equal from "effect/Equal"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import * as base from "../../payload/internal/base.ts"
+import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
+import { defaultLimits } from "../../payload/internal/limits.ts"
+import { defined } from "../../payload/internal/values.ts"
+import type { ToolContract } from "../../tool/ToolContract.ts"
+
+const path = Schema.Array(Schema.String)
+
+/** A request of `name`. What it asks is in the `arguments`, as a person reads them, and covered by the digest. */
+const asked = <Arguments extends Schema.Codec<Schema.Json>>(args: Arguments) => ({
+  callId: Schema.String,
+  name: Schema.String,
+  arguments: args,
+  digest: Schema.String,
+  path: Schema.optionalKey(path)
+})
+
+/** The JSON Schema that the answer has to fit. */
+const schema = Schema.Record(Schema.String, Schema.Json)
+
+export const Request = Schema.TaggedUnion({
+  Approval: asked(Schema.Json),
+  Pause: asked(Schema.Struct({ reason: Schema.String })),
+  Question: { ...asked(Schema.Struct({ question: Schema.String })), schema },
+  Call: { ...asked(Schema.Json), schema }
+}).annotate({ identifier: "Request" })
+
+export type Request = typeof Request.Type
+
+/**
+ * The answer that a request asks for, where an approval is not enough. `number` counts the questions of a handler, from 1 on. The digest of
+ * the request covers `schema` and `number`.
+ */
+export const Ask = Schema.Struct({
+  kind: Schema.Literals(["Question", "Call"]),
+  schema,
+  number: Schema.optionalKey(Schema.Int)
+})
+
+export interface Ask extends Schema.Schema.Type<typeof Ask> {}
+
+/** A question of a step or a handler, with its answer. */
+export const Answered = Schema.Struct({ question: Schema.String, answer: Schema.Json })
+
+export type Answered = typeof Answered.Type
+
+/** The answer that a call of a client-side tool asks for. */
+export const askOf = ({ client, success = {} }: Pick<ToolContract, "client" | "success">): Ask | undefined =>
+  client === undefined ? undefined : { kind: client === "question" ? "Question" : "Call", schema: success }
+
+/** The part of a request that its event and a state have. */
+export interface Asked extends Pick<
+  Extract<Request, { readonly _tag: "Approval" }>,
+  "arguments" | "callId" | "digest" | "name"
+> {
+  readonly ask?: Ask | undefined
+}
+
+const hasQuestion = Schema.is(Request.cases.Question.fields.arguments)
+
+/** The text of a question. */
+export const questionIn = (args: Schema.Json): string => (hasQuestion(args) ? args.question : "")
+
+/** A question without a text is a call. */
+export const requestOf = ({ arguments: args, ask, callId, digest, name }: Asked): Request => {
+  if (ask === undefined) return { _tag: "Approval", callId, name, arguments: args, digest }
+  const { kind, schema } = ask
+  return kind === "Question" && hasQuestion(args)
+    ? { _tag: kind, callId, name, arguments: args, digest, schema }
+    : { _tag: "Call", callId, name, arguments: args, digest, schema }
+}
+
+/**
+ * A request that yes or no decides: a call that needs an approval, or a step that paused.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Approvable<R extends Pick<Request, "_tag"> = Request> = Extract<R, { readonly _tag: "Approval" | "Pause" }>
+
+/**
+ * True for an {@link Approvable} request. A question and a call for a front end need an {@link answer}.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isApprovable = <R extends Pick<Request, "_tag">>(request: R): request is Approvable<R> =>
+  request._tag === "Approval" || request._tag === "Pause"
+
+/** The terms of a decision. `digest` is the digest of the request. */
+export const terms = {
+  digest: Schema.String,
+  reason: Schema.optionalKey(Schema.String),
+  decidedBy: Schema.optionalKey(Schema.String),
+  expiresAt: Schema.optionalKey(Schema.DateTimeUtcFromString)
+}
+
+/** A decision, without the name of what it is about. */
+export const Verdict = Schema.Struct({
+  approved: Schema.Boolean,
+  answer: Schema.optionalKey(Schema.Json),
+  ...terms
+})
+
+export type Verdict = typeof Verdict.Type
+
+export const Decision = Schema.Struct({
+  callId: Schema.String,
+  digest: Schema.String,
+  approved: Schema.Boolean,
+  answer: Schema.optional(Schema.Json),
+  reason: Schema.optional(Schema.String),
+  decidedBy: Schema.optional(Schema.String),
+  expiresAt: Schema.optional(Schema.DateTimeUtcFromString),
+  path: Schema.optional(path)
+}).annotate({ identifier: "Decision" })
+
+export interface Decision extends Schema.Schema.Type<typeof Decision> {}
+
+/** The members that name a request. */
+export type Identity = Pick<Decision, "callId" | "digest" | "path">
+
+/**
+ * Options of a decision.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface DecisionOptions {
+  /** The text that the model, or the step that paused, reads with the decision. None by default. */
+  readonly reason?: string | undefined
+  /** The person who decided. None by default. */
+  readonly decidedBy?: string | undefined
+  /** The time from which on the decision no longer counts. Default: it always counts. */
+  readonly expiresAt?: DateTime.Utc | undefined
+}
+
+/** The members are picked, so a number in place of the options, the index of `Array.map`, has none. */
+const makeDecision = (
+  { callId, digest, path }: Identity,
+  verdict: Pick<Verdict, "answer" | "approved">,
+  { decidedBy, expiresAt, reason }: DecisionOptions = {}
+): Decision => ({ callId, digest, ...verdict, ...defined({ path, reason, decidedBy, expiresAt }) })
+
+/**
+ * The decision that approves a request: the call runs, the step that paused continues.
+ *
+ * **Details**
+ *
+ * It can be the function of `Array.map`: `requests.filter(Run.isApprovable).map(Run.approve)`. A request with a JSON Schema for its
+ * answer does not compile: it needs {@link answer}, and approved without one it is refused with `InvalidDecision`.
+ *
+ * **Example** (Approving what waits, with a reason for one request)
+ *
+ * ```ts
+ * import { Run } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const request: Run.Approvable = {
+ *   _tag: "Approval",
+ *   callId: "call_1",
+ *   name: "pay",
+ *   arguments: { amount: 5 },
+ *   digest: "sha256:4f2a"
+ * }
+ *
+ * const approved: Run.Decision = { callId: "call_1", digest: "sha256:4f2a", approved: true }
+ * assert.deepStrictEqual([request].map(Run.approve), [approved])
+ * assert.strictEqual(Run.approve(request, { decidedBy: "ada@example.com" }).decidedBy, "ada@example.com")
+ * assert.strictEqual(Run.deny(request, { reason: "Too much." }).approved, false)
+ * ```
+ *
+ * @category decisions
+ * @since 0.1.0
+ */
+export const approve: {
+  (request: Approvable): Decision
+  (request: Approvable, options: DecisionOptions): Decision
+} = (request: Approvable, options?: DecisionOptions): Decision => makeDecision(request, { approved: true }, options)
+
+/**
+ * The decision that denies a request of any kind: the call does not run, the step that paused fails, the question has no answer.
+ *
+ * @category decisions
+ * @since 0.1.0
+ */
+export const deny: {
+  (request: Request): Decision
+  (request: Request, options: DecisionOptions): Decision
+} = (request: Request, options?: DecisionOptions): Decision => makeDecision(request, { approved: false }, options)
+
+/**
+ * The decision that answers a question, or has the result of a call of a front end. A value that does not fit the JSON Schema
+ * of the request is refused, and the request stays open.
+ *
+ * @category decisions
+ * @since 0.1.0
+ */
+export const answer = (
+  request: Extract<Request, { readonly _tag: "Question" | "Call" }>,
+  value: Schema.Json,
+  options?: DecisionOptions
+): Decision => makeDecision(request, { approved: true, answer: value }, options)
+
+/**
+ * A decision that does not count. The request that it names stays open.
+ *
+ * **Details**
+ *
+ * | `problem` | the decision |
+ * |---|---|
+ * | `unknown` | names a request that does not wait: it never did, or it is decided and forgotten |
+ * | `alreadyAnswered` | comes after another decision about the same request: the first one counts |
+ * | `changed` | has another digest than the request that waits: it is about other arguments, another turn, another contract of the tool |
+ * | `ambiguous` | has no `path`, and requests of several agents have its id and digest |
+ * | `repeated` | is the second about one request in the same list |
+ * | `expired` | comes after its `expiresAt` |
+ * | `malformed` | is no decision: its `approved` is neither `true` nor `false`, for example |
+ * | `answer` | has an answer that does not fit the JSON Schema of the request, none where there has to be one, or one where none is asked for: `problems` has each place |
+ *
+ * `waiting` are the ids and paths of the requests that do wait.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect-emissary/agent/InvalidDecision")(
+  "InvalidDecision",
+  {
+    callId: Schema.String,
+    path: Schema.optionalKey(path),
+    problem: Schema.Literals([
+      "unknown",
+      "alreadyAnswered",
+      "changed",
+      "ambiguous",
+      "repeated",
+      "expired",
+      "malformed",
+      "answer"
+    ]),
+    problems: Schema.optionalKey(Schema.Array(PayloadError.Problem)),
+    waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.optionalKey(path) }))
+  }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const problem = {
+      unknown: "no request of this id and path waits: none ever did, or the request was decided before",
+      alreadyAnswered: "the request has the decision that came first. Read the session again",
+      changed:
+        "the decision has the digest of another request: the call, its arguments or its tool are others now. Show the request that waits, and decide about that",
+      ambiguous: "several requests have this id and digest. Add the path of the request",
+      repeated: "this request has another decision",
+      expired: "the decision has expired. Decide again",
+      malformed:
+        "members of the decision have another type: digest is the digest of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts",
+      answer: PayloadError.render("its answer", this.problems ?? [])
+    }[this.problem]
+    const shown = this.waiting.slice(0, maxShown).map(showPlace).join(", ")
+    const more = this.waiting.length - maxShown
+    const waiting = `${shown === "" ? "none" : shown}${more > 0 ? ` and ${more} more` : ""}`
+    return `expected a decision about a request that waits, got a decision about ${showPlace(this)}: ${problem}. Waiting: ${waiting}.`
+  }
+}
+
+const maxShown = 20
+
+const showPlace = ({ callId, path = [] }: Pick<InvalidDecision, "callId" | "path">): string =>
+  [...path, callId].map(base.quote).join(" > ")
+
+/** A request that a run has open, and the event that records a decision about it. */
+export interface Open<E> {
+  readonly request: Request
+  readonly record: (verdict: Verdict, at: DateTime.Utc) => E
+}
+
+/** The open requests of a run inside, as the run around has them. `path` is the way to the run inside. */
+export const inside = <A, B>(
+  open: ReadonlyArray<Open<A>>,
+  path: ReadonlyArray<string>,
+  around: (event: A, at: DateTime.Utc) => B
+): ReadonlyArray<Open<B>> =>
+  open.map(({ record, request }) => ({
+    request: { ...request, path: [...path, ...(request.path ?? [])] },
+    record: (verdict, at) => around(record(verdict, at), at)
+  }))
+
+/** The requests. A request of the run itself has an empty path where a request of a run inside has the same id. */
+export const requestsOf = (open: ReadonlyArray<Open<unknown>>): ReadonlyArray<Request> => {
+  const below = new Set(open.filter(({ request }) => request.path !== undefined).map(({ request }) => request.callId))
+  return open.map(({ request }) =>
+    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
+  )
+}
+
+/** The part of a decision that its event and the states after it keep. */
+export const verdictOf = (decision: Omit<Decision, "callId" | "path">): Verdict => {
+  const { answer, approved, decidedBy, digest, expiresAt, reason } = decision
+  return { approved, digest, ...defined({ answer, reason, decidedBy, expiresAt }) }
+}
+
+/** True from the time on at which a decision no longer counts. */
+export const isExpired = ({ expiresAt }: Pick<Decision, "expiresAt">, at: DateTime.Utc): boolean =>
+  expiresAt !== undefined && DateTime.isGreaterThanOrEqualTo(at, expiresAt)
+
+/** True for a decision with the id, and the path if it has one, of a request. */
+export const names = ({ callId, path }: Omit<Identity, "digest">, request: Omit<Identity, "digest">): boolean =>
+  request.callId === callId && (path === undefined || Equal.equals(path, request.path ?? []))
+
+/** True for a decision about a request. */
+export const concerns = (decision: Identity, request: Identity): boolean =>
+  names(decision, request) && request.digest === decision.digest
+
+/** False for a decision that was read from outside and never decoded: `approved: "false"` is no approval. */
+export const isWellFormed: (decision: unknown) => decision is Decision = Schema.is(Decision)
+
+/** Sound: isWellFormed refuses it before anything but the id is read. */
+export const noDecision = { callId: "" } as Decision
+
+/** Decisions as a list, in which a value that is none, for example of a form, is malformed. */
+export const listDecisions = (decisions: ReadonlyArray<Decision> = []): ReadonlyArray<Decision> =>
+  Array.isArray(decisions)
+    ? decisions.map((decision: Decision) => (Predicate.isObject(decision) ? decision : noDecision))
+    : [noDecision]
+
+interface Refusal {
+  readonly problem: InvalidDecision["problem"]
+  readonly problems?: ReadonlyArray<PayloadError.Problem>
+}
+
+const refuse = (problem: Refusal["problem"]): Result.Result<never, Refusal> => Result.fail({ problem })
+
+const refuseAnswer = (problems: ReadonlyArray<PayloadError.Problem>): Result.Result<never, Refusal> =>
+  Result.fail({ problem: "answer", problems })
+
+/** The verdict of a decision about a request, with its answer as the JSON Schema of the request completes it. */
+const judge = (request: Request, decision: Decision): Result.Result<Verdict, Refusal> => {
+  const { answer, approved } = decision
+  if (!("schema" in request) || !approved) {
+    const problem = { path: "", expected: "no answer", found: "an answer", fix: "Approve the request, or deny it" }
+    return answer === undefined ? Result.succeed(verdictOf(decision)) : refuseAnswer([problem])
+  }
+  const tank = fuel.make(defaultLimits.maxFuel)
+  const compiled = compileSchema.compileOnce(request.schema, { engine: undefined, tank }, true)
+  if (Result.isFailure(compiled)) {
+    return refuseAnswer([{ path: "", expected: "a request with a JSON Schema", found: "a schema that cannot be used" }])
+  }
+  return Result.match(JsonSchema.validate(compiled.success, answer), {
+    onFailure: refuseAnswer,
+    onSuccess: (answer) => Result.succeed(verdictOf({ ...decision, answer }))
+  })
+}
+
+/** The problems of the answer in a decision, with their places. */
+export const problemsOf = (request: Request, decision: Decision): ReadonlyArray<PayloadError.Problem> =>
+  Result.match(judge(request, decision), { onFailure: ({ problems = [] }) => problems, onSuccess: () => [] })
+
+/** The open request that a decision which is taken now is about, with its verdict. Earlier decisions are about `decided`. */
+const find = <E>(
+  decision: Decision,
+  open: ReadonlyArray<Open<E>>,
+  decided: ReadonlySet<Open<E>>,
+  at: DateTime.Utc
+): Result.Result<{ readonly one: Open<E>; readonly verdict: Verdict }, Refusal> => {
+  if (!isWellFormed(decision)) return refuse("malformed")
+  const named = open.filter(({ request }) => names(decision, request))
+  const [one, ...others] = named.filter(({ request }) => concerns(decision, request))
+  if (one === undefined) return refuse(named.length === 0 ? "unknown" : "changed")
+  if (others.length > 0) return refuse("ambiguous")
+  if (decided.has(one)) return refuse("repeated")
+  if (isExpired(decision, at)) return refuse("expired")
+  return Result.map(judge(one.request, decision), (verdict) => ({ one, verdict }))
+}
+
+/** The error of a decision, which may have members of any type. */
+export const invalid = (decision: Decision, refusal: Refusal, requests: ReadonlyArray<Request>): InvalidDecision =>
+  new InvalidDecision({
+    callId: Predicate.isString(decision.callId) ? decision.callId : "",
+    ...(refusal.problem === "malformed" ? undefined : defined({ path: decision.path })),
+    ...refusal,
+    waiting: requests.map(({ callId, path }) => ({ callId, ...defined({ path }) }))
+  })
+
+/**
+ * The events that record decisions about what is open: each is about a request that waits, and one request has one
+ * decision. A list from outside may hold anything.
+ */
+export const decide = <E>(
+  open: ReadonlyArray<Open<E>>,
+  decisions: ReadonlyArray<Decision> | undefined,
+  at: DateTime.Utc
+): Result.Result<ReadonlyArray<E>, InvalidDecision> => {
+  const decided = new Set<Open<E>>()
+  const events: Array<E> = []
+  for (const decision of listDecisions(decisions)) {
+    const found = find(decision, open, decided, at)
+    if (Result.isFailure(found)) return Result.fail(invalid(decision, found.failure, requestsOf(open)))
+    const { one, verdict } = found.success
+    decided.add(one)
+    events.push(one.record(verdict, at))
+  }
+  return Result.succeed(events)
+}
+
+/** The transition of a machine, as far as decisions need it. */
+interface Machine<S, E> {
+  readonly decide: (
+    state: S,
+    decisions: ReadonlyArray<Decision>,
+    at: DateTime.Utc
+  ) => Result.Result<ReadonlyArray<E>, unknown>
+  readonly apply: (state: S, event: E) => Result.Result<S, unknown>
+}
+
+/** The state after the denials among decisions: what is denied needs no tool. Other decisions are taken by the run. */
+export const afterDenials = <S, E>(
+  machine: Machine<S, E>,
+  state: S,
+  decisions: ReadonlyArray<Decision> | undefined,
+  at: DateTime.Utc
+): S =>
+  listDecisions(decisions)
+    .filter(({ approved }) => approved === false)
+    .reduce((before, denial) => {
+      const [event] = Result.getOrElse(machine.decide(before, [denial], at), () => [])
+      return event === undefined ? before : Result.getOrElse(machine.apply(before, event), () => before)
+    }, state)

@@ -1,0 +1,100 @@
+/** MONEY-2: budgets of sessions and of their turns, in memory, on SQLite and on a fleet. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Option, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestRunner } from "effect/cluster"
+import { Agent, Run, VersionedStore } from "effect-emissary"
+import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
+import { SqliteClient } from "effect-emissary/node"
+import { ScriptedModel } from "effect-emissary/testing"
+import * as t from "./sessions.ts"
+
+const toolkit = Toolkit.make(
+  Tool.make("work", { success: Schema.String }),
+  Tool.make("pay", { success: Schema.String, needsApproval: true })
+)
+const agent = Agent.make("desk", { toolkit })
+const usage = { inputTokens: 100, outputTokens: 10 }
+
+const script: ScriptedModel.TurnFunction = (request) => {
+  const asked = t.asked(request)
+  const isDone = request.messages.at(-1)?.role === "tool"
+  if (asked === "loop") return { toolCalls: [{ name: "work" }], usage }
+  return ["work", "pay"].includes(asked) && !isDone
+    ? { toolCalls: [{ name: asked }], usage }
+    : { text: `re: ${asked}`, usage }
+}
+
+const handlers = toolkit.toLayer({ work: () => Effect.succeed("worked"), pay: () => Effect.succeed("paid") })
+
+const below = Layer.mergeAll(handlers, ScriptedModel.layer(script))
+
+const sqlite = Layer.orDie(SqliteClient.layer({ filename: ":memory:" }))
+
+const options = { budget: { modelCalls: 6, toolCalls: 50 }, run: { budget: { modelCalls: 3 } } }
+
+const layers = [
+  ["in memory", Session.layer([agent], options).pipe(Layer.provide([below, VersionedStore.layerMemory]))],
+  [
+    "on SQLite",
+    Session.layer([agent], options).pipe(
+      Layer.provide([below, Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))])
+    )
+  ],
+  [
+    "on a fleet",
+    ClusterSession.layer([agent], options).pipe(
+      Layer.provide([below, Layer.mergeAll(TestRunner.layer, VersionedStore.layerMemory, sqlite)])
+    )
+  ]
+] as const
+
+const leftOf = (id: string) =>
+  Effect.map(Session.state(id), (state) =>
+    Option.match(state, {
+      onNone: () => [],
+      onSome: ({ budget = [] }) => budget.map(({ left, scope }) => [scope, left])
+    })
+  )
+
+const outcomeOf = ({ cursor: _, sequence: __, text: ___, ...end }: Session.Answer): object => end
+
+describe.each(layers)("MONEY-2 budgets of sessions, %s", (_, layer) => {
+  it.live("a turn has a budget of its own, and the session has one for all of its turns", () =>
+    Effect.gen(function* () {
+      yield* Session.turn("a", "work")
+      assert.deepStrictEqual(yield* leftOf("a"), [
+        ["session", { modelCalls: 4, toolCalls: 49 }],
+        ["run", { modelCalls: 1 }]
+      ])
+      const looping = yield* Session.turn("a", "loop")
+      const ofTurn = { outcome: "BudgetExceeded", scope: "run", unit: "modelCalls", limit: 3, used: 3 } as const
+      assert.deepStrictEqual(outcomeOf(looping), ofTurn)
+      const last = yield* Session.turn("a", "more")
+      assert.strictEqual(last.text, "re: more")
+      const over = { outcome: "BudgetExceeded", scope: "session", unit: "modelCalls", limit: 6, used: 6 } as const
+      assert.deepStrictEqual(outcomeOf(yield* Session.turn("a", "again")), over)
+      const events = yield* Session.events("a").pipe(
+        Stream.filterMap(ChatEvent.project()),
+        Stream.map(({ event }) => event),
+        Stream.takeUntil((event) => event._tag === "TurnFinished" && event.budget?.scope === "session"),
+        Stream.runCollect
+      )
+      const near = events.flatMap((event) => (event._tag === "BudgetNeared" ? [`${event.scope} ${event.used}`] : []))
+      assert.deepStrictEqual(near, ["session 5", "run 3"])
+    }).pipe(Effect.provide(layer), Effect.timeout("20 seconds"))
+  )
+
+  it.live("a turn that continues with a decision has what was left of its budget", () =>
+    Effect.gen(function* () {
+      const waiting = yield* Session.turn("b", "pay")
+      if (waiting.outcome !== "AwaitingApproval") return assert.fail("no request")
+      const decisions = waiting.requests.filter(Run.isApprovable).map(Run.approve)
+      yield* Session.await("b", yield* Session.decide("b", decisions))
+      assert.deepStrictEqual(yield* leftOf("b"), [
+        ["session", { modelCalls: 4, toolCalls: 49 }],
+        ["run", { modelCalls: 1 }]
+      ])
+    }).pipe(Effect.provide(layer), Effect.timeout("20 seconds"))
+  )
+})
