@@ -94,7 +94,7 @@ export const openSite = async (
   const { args, cwd } = await (typeof program === "string" ? exampleOf(program) : program)(folder, port)
   let child: ChildProcess | undefined
   const start = async () => {
-    const env = { ...process.env, ...settings, NODE_NO_WARNINGS: "1", PORT: String(port), EMISSARY_MODEL: undefined }
+    const env = { ...process.env, EMISSARY_MODEL: undefined, NODE_NO_WARNINGS: "1", PORT: String(port), ...settings }
     const started = spawn(process.execPath, args, { cwd, env, stdio: ["ignore", "pipe", "ignore"] })
     child = started
     await new Promise<void>((resolve, reject) => {

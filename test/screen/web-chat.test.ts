@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { requireBuild, root } from "../package/run.ts"
 import { launch, meet, missing, openSite, sayMissing, type Person, type Site } from "./browser.ts"
+import { openModel, type HeldModel } from "./model.ts"
 
 const example = "examples/web-chat/main.ts"
 
@@ -70,18 +71,17 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     await site.close()
   })
 
+  interface Settings {
+    readonly options?: BrowserContextOptions
+    readonly settings?: Readonly<Record<string, string>>
+    /** Has a server of its own. */
+    readonly own?: boolean
+  }
+
   const visit = (
     name: string,
     run: (person: Person, at: Site) => Promise<void>,
-    {
-      options,
-      settings,
-      own = settings !== undefined
-    }: {
-      readonly options?: BrowserContextOptions
-      readonly settings?: Readonly<Record<string, string>>
-      readonly own?: boolean
-    } = {}
+    { options, settings, own = settings !== undefined }: Settings = {}
   ) =>
     it(`${name}`, async () => {
       const at = own ? await openSite(example, settings) : site
@@ -95,13 +95,36 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       }
     })
 
-  visit(
+  /** Visits a server whose model stops where these texts stand, until the test lets it go on. */
+  const visitHeld = (
+    name: string,
+    stops: ReadonlyArray<string>,
+    run: (person: Person, model: HeldModel, at: Site) => Promise<void>,
+    { options, settings }: Settings = {}
+  ) =>
+    it(`${name}`, async () => {
+      const model = await openModel(...stops)
+      const at = await openSite(example, { ...model.settings, ...settings })
+      const person = await meet(browser, at.url, options)
+      try {
+        await run(person, model, at)
+        assert.deepStrictEqual(person.problems, [])
+      } finally {
+        await person.context.close()
+        await at.close()
+        model.close()
+      }
+    })
+
+  visitHeld(
     "SCREEN-7 text appears while the model writes, as Markdown, and a reload in the middle loses nothing",
-    async ({ page }) => {
+    ["There was a lighthouse keeper"],
+    async ({ page }, model) => {
       await page.getByRole("button", { name: "Tell me a story" }).click()
       await writing(page, "There was a lighthouse keeper")
       await page.reload()
       await writing(page, "There was a lighthouse keeper")
+      model.go()
       await rest(page)
       await assertWhole(page)
       const answer = lastAnswer(page)
@@ -117,9 +140,10 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     }
   )
 
-  visit(
+  visitHeld(
     "SCREEN-7 a message that is sent without a connection is kept, and an answer that was cut continues",
-    async ({ context, page }, at) => {
+    ["I am an assistant"],
+    async ({ context, page }, model, at) => {
       await write(page, "Hello")
       await writing(page, "I am an assistant")
       at.cut()
@@ -131,13 +155,14 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       at.mend()
       page = await context.newPage()
       await page.goto(address)
+      await writing(page, "I am an assistant")
+      model.go()
       await chat(page).getByText("You are welcome.").waitFor()
       await rest(page)
       assert.isTrue(await page.getByText("The connection is lost").isHidden())
       assert.deepStrictEqual(await asked(page), ["Hello", "Thank you"])
       assert.include(await answers(page).first().innerText(), "kill the server")
-    },
-    { own: true }
+    }
   )
 
   visit("SCREEN-7 a page that is offline says so, and sends what waits when it is back", async ({ context, page }) => {
@@ -151,24 +176,28 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     assert.deepStrictEqual(await asked(page), ["Thank you"])
   })
 
-  visit("a second tab shows the same text while it is written, and decides for both", async ({ context, page }) => {
-    await write(page, "Refund order 42")
-    await page.getByText("May I refund?").waitFor()
-    const second = await context.newPage()
-    await second.goto(page.url())
-    assert.include(
-      await second.getByRole("form", { name: "Decision about refund" }).innerText(),
-      '{"order":"42","amount":25}'
-    )
-    await second.getByRole("button", { name: "Approve" }).click()
-    await chat(page).getByText("Done: 25 EUR are paid back for order 42.").waitFor()
-    assert.strictEqual(await page.getByText("May I refund?").count(), 0)
-    await write(second, "Hello")
-    await Promise.all([writing(page, "I am an assistant"), writing(second, "I am an assistant")])
-    await second.getByRole("button", { name: "Stop" }).click()
-    await Promise.all([page.getByText("Stopped.").waitFor(), second.getByText("Stopped.").waitFor()])
-    assert.strictEqual(await lastAnswer(page).innerText(), await lastAnswer(second).innerText())
-  })
+  visitHeld(
+    "a second tab shows the same text while it is written, and decides for both",
+    ["I am an assistant"],
+    async ({ context, page }) => {
+      await write(page, "Refund order 42")
+      await page.getByText("May I refund?").waitFor()
+      const second = await context.newPage()
+      await second.goto(page.url())
+      assert.include(
+        await second.getByRole("form", { name: "Decision about refund" }).innerText(),
+        '{"order":"42","amount":25}'
+      )
+      await second.getByRole("button", { name: "Approve" }).click()
+      await chat(page).getByText("Done: 25 EUR are paid back for order 42.").waitFor()
+      assert.strictEqual(await page.getByText("May I refund?").count(), 0)
+      await write(second, "Hello")
+      await Promise.all([writing(page, "I am an assistant"), writing(second, "I am an assistant")])
+      await second.getByRole("button", { name: "Stop" }).click()
+      await Promise.all([page.getByText("Stopped.").waitFor(), second.getByText("Stopped.").waitFor()])
+      assert.strictEqual(await lastAnswer(page).innerText(), await lastAnswer(second).innerText())
+    }
+  )
 
   visit(
     "SCREEN-7 a call that is denied with a reason does not run, and the question survives a reload",
@@ -241,21 +270,25 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     assert.strictEqual(await page.getByRole("form", { name: /^Question/ }).count(), 0)
   })
 
-  visit("SCREEN-7 what was written stays when a turn is stopped, by the keyboard alone", async ({ page }) => {
-    await page.keyboard.press("Tab")
-    assert.strictEqual(await page.evaluate(() => document.activeElement?.textContent), "Skip to the message")
-    await page.keyboard.press("Enter")
-    await page.keyboard.type("Tell me a story")
-    await page.keyboard.press("Enter")
-    await writing(page, "There was a lighthouse keeper")
-    await page.keyboard.press("Escape")
-    await page.getByText("Stopped.").waitFor()
-    const text = await lastAnswer(page).innerText()
-    assert.include(text, "There was a lighthouse keeper")
-    await page.reload()
-    await page.getByText("Stopped.").waitFor()
-    assert.strictEqual(await lastAnswer(page).innerText(), text)
-  })
+  visitHeld(
+    "SCREEN-7 what was written stays when a turn is stopped, by the keyboard alone",
+    ["There was a lighthouse keeper"],
+    async ({ page }) => {
+      await page.keyboard.press("Tab")
+      assert.strictEqual(await page.evaluate(() => document.activeElement?.textContent), "Skip to the message")
+      await page.keyboard.press("Enter")
+      await page.keyboard.type("Tell me a story")
+      await page.keyboard.press("Enter")
+      await writing(page, "There was a lighthouse keeper")
+      await page.keyboard.press("Escape")
+      await page.getByText("Stopped.").waitFor()
+      const text = await lastAnswer(page).innerText()
+      assert.include(text, "There was a lighthouse keeper")
+      await page.reload()
+      await page.getByText("Stopped.").waitFor()
+      assert.strictEqual(await lastAnswer(page).innerText(), text)
+    }
+  )
 
   visit(
     "SCREEN-7 a message that is sent while tools are at work is read",
@@ -273,21 +306,17 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     { settings: { PACE: "3" } }
   )
 
-  visit(
-    "SCREEN-7 a message that waits can be withdrawn",
-    async ({ page }) => {
-      await write(page, "Research tea")
-      await page.getByText("I look at the history of tea.").waitFor()
-      await write(page, "Never mind")
-      await page.getByText("Is read next").waitFor()
-      await page.getByRole("button", { name: "Withdraw" }).click()
-      await page.getByText("Is read next").waitFor({ state: "hidden" })
-      await page.keyboard.press("Escape")
-      await page.getByText("Stopped.").waitFor()
-      assert.deepStrictEqual(await asked(page), ["Research tea"])
-    },
-    { settings: { PACE: "100" } }
-  )
+  visitHeld("SCREEN-7 a message that waits can be withdrawn", ["I look at the history"], async ({ page }) => {
+    await write(page, "Research tea")
+    await page.getByText("I look at the history").waitFor()
+    await write(page, "Never mind")
+    await page.getByText("Is read next").waitFor()
+    await page.getByRole("button", { name: "Withdraw" }).click()
+    await page.getByText("Is read next").waitFor({ state: "hidden" })
+    await page.keyboard.press("Escape")
+    await page.getByText("Stopped.").waitFor()
+    assert.deepStrictEqual(await asked(page), ["Research tea"])
+  })
 
   visit(
     "SCREEN-7 a turn that failed is asked again",
@@ -382,9 +411,10 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     await chat(page).getByText("I see a picture.").waitFor()
   })
 
-  visit(
+  visitHeld(
     "a server that is killed or replaced in the middle loses nothing, and the page continues by itself",
-    async ({ page }, at) => {
+    ["I am an assistant"],
+    async ({ page }, model, at) => {
       await write(page, "Where is parcel 7?")
       await page.locator("details[data-state=works]").waitFor()
       await at.end("SIGKILL")
@@ -399,14 +429,17 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       await writing(page, "I am an assistant")
       await at.end("SIGKILL")
       await at.start()
+      model.go()
       await rest(page)
       assert.strictEqual((await lastAnswer(page).innerText()).split("I am an assistant").length, 2)
       assert.include(await lastAnswer(page).innerText(), "kill the server")
 
+      model.hold()
       await write(page, "Hello again")
       await writing(page, "I am an assistant")
       await at.end("SIGTERM")
       await at.start()
+      model.go()
       // A slow page may come back after the end of the answer
       await answers(page).nth(3).getByText("kill the server").waitFor()
       await rest(page)
@@ -414,11 +447,12 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       assert.include(await lastAnswer(page).innerText(), "kill the server")
       assert.deepStrictEqual(await asked(page), ["Where is parcel 7?", "Hello", "Hello again"])
     },
-    { settings: { PACE: "4" } }
+    { settings: { PACE: "100" } }
   )
 
-  visit(
+  visitHeld(
     "SCREEN-7 on a phone all is in reach, and nothing is wider than the screen",
+    ["book.write("],
     async ({ page }) => {
       await write(page, "Tell me a story")
       await page.getByText("book.write(").waitFor()
@@ -480,9 +514,10 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
     )
   })
 
-  visit(
+  visitHeld(
     "SCREEN-7 the page in React takes 60 lines, and its hook shows what is stored after a reload, a decision and a stop",
-    async ({ page }) => {
+    ["I am an assistant", "There was a lighthouse keeper"],
+    async ({ page }, model) => {
       assert.isAtMost(
         readFileSync(join(root, "examples/web-chat/react/chat.tsx"), "utf8").trimEnd().split("\n").length,
         60
@@ -491,6 +526,8 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       await write(page, "Hello")
       await page.getByText("I am an assistant").waitFor()
       await page.reload()
+      await page.getByText("I am an assistant").waitFor()
+      model.go()
       await page.getByText(/I am an assistant[^]*kill the server/).waitFor()
       await page.getByRole("button", { name: "Stop" }).waitFor({ state: "hidden" })
       assert.strictEqual(await answers(page).count(), 1)
@@ -500,6 +537,7 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       await page.getByRole("button", { name: "Approve" }).click()
       await page.getByText("Done: 25 EUR are paid back for order 42.").waitFor()
       await page.getByRole("button", { name: "Stop" }).waitFor({ state: "hidden" })
+      model.hold()
       await write(page, "Tell me a story")
       await page.getByText("There was a lighthouse keeper").waitFor()
       await page.getByRole("button", { name: "Stop" }).click()

@@ -71,6 +71,31 @@ describe("SCREEN-1 live readers", () => {
   )
 
   test(
+    "SCREEN-1 the start of a turn and of a model call is shown before the text, also where the text comes first",
+    t.over([{ text: "An answer at once, and the rest of it later", chunkDelay: "20 millis" }]),
+    function* () {
+      yield* Session.send("a", "hello")
+      const read = Session.live("a", { every: 0 }).pipe(
+        Stream.takeUntil(({ event }) => event._tag === "AnswerDelta"),
+        Stream.map(({ event }) => (event._tag === "RunEvent" ? event.event._tag : event._tag)),
+        Stream.runCollect
+      )
+      const fiber = yield* Effect.forkChild(read)
+      while (fiber.pollUnsafe() === undefined) {
+        for (let turn = 0; turn < 20; turn++) yield* Effect.yieldNow
+        yield* TestClock.adjust("1 millis")
+      }
+      assert.deepStrictEqual(yield* Fiber.join(fiber), [
+        "MessageReceived",
+        "RunStarted",
+        "InputAdded",
+        "StepStarted",
+        "AnswerDelta"
+      ])
+    }
+  )
+
+  test(
     "SCREEN-1 an interruption keeps what was written, under the id of the draft",
     t.over([{ text: "A long answer that is cut off", chunkDelay: "40 millis" }]),
     function* () {

@@ -67,12 +67,15 @@ interface Around extends Pick<Delta, "isSubAgent"> {
   readonly path: ReadonlyArray<string>
 }
 
-/** `parts` are by their index in the message. `since` is the number of the newest stored event when the draft began. */
+/** `parts` are by their index in the message. `since` is the number of the event before the draft, {@link held} until that is stored. */
 interface Written extends Around {
   readonly messageId: string
-  readonly since: number
+  since: number
   readonly parts: Map<number, Part>
 }
+
+/** The number of an event that is not stored yet: no reader sees a draft before the events that begin it. */
+const held = Number.POSITIVE_INFINITY
 
 const types = { TextDelta: "text", ReasoningDelta: "reasoning", CallDelta: "tool-call" } as const
 
@@ -137,6 +140,7 @@ export class Drafts {
   private readonly byPath = new Map<string, Written>()
   private readonly answered = new Set<string>()
   private turn = ""
+  private store: Effect.Effect<void> = Effect.void
   private changing = Deferred.makeUnsafe<void>()
   private readonly atOnce: Round = { readers: [] }
   /** By the milliseconds between two looks. */
@@ -144,13 +148,18 @@ export class Drafts {
   /** The newest entries that were found, for readers at this cursor, since the last change. */
   private last: (Found & { readonly cursor: string }) | undefined
 
+  /** A turn begins, which stores its events with `store`. */
+  open(store: Effect.Effect<void>): void {
+    this.store = store
+  }
+
   /** The drafts that follow answer this message of the user. */
   begin(turn: string): void {
     this.turn = turn
   }
 
-  /** Takes what a model wrote from a view of the run, after the stored event of this number. */
-  add(view: AgentEvent<unknown>, since: number, around: Around = { path: [] }): void {
+  /** Takes what a model wrote from a view of the run, after the event of this number, `undefined` if that is not stored yet. */
+  add(view: AgentEvent<unknown>, since: number = held, around: Around = { path: [] }): void {
     switch (view._tag) {
       case "Child": {
         // An agent in a step of a plan is a child, too: the state around it has the state of the plan
@@ -191,6 +200,18 @@ export class Drafts {
     this.byPath.set(key, draft)
     return draft
   }
+
+  /** All events are stored up to the one of this number. */
+  settled(sequence: number): void {
+    const waiting = Array.from(this.byPath.values()).filter(({ since }) => since === held)
+    for (const draft of waiting) draft.since = sequence
+    if (waiting.length > 0) this.wake()
+  }
+
+  /** Stores the events before a draft that a reader waits for. */
+  readonly settle: Effect.Effect<void> = Effect.suspend(() =>
+    Array.from(this.byPath.values()).some(({ since }) => since === held) ? this.store : Effect.void
+  )
 
   /** An event is stored: a draft has become its message, or is withdrawn. */
   stored(event: runParts.Event): void {

@@ -103,6 +103,7 @@ export const live = (options: Options): Stream.Stream<LiveEntry, SessionError> =
           const { change } = written
           const found = look(change)
           if (Arr.isReadonlyArrayNonEmpty(found)) return found
+          yield* written.settle
           yield* written.beginRounds(every, scope)
           yield* untilWoken(change)
         }

@@ -82,7 +82,7 @@ export const nextCourse = (self: Course, next: Course): Course =>
  * A turn under way.
  *
  * - `state`: of the run, after the events that are not written. `pending`: these events. `isPartial`: more events were recorded
- *   together with the last of them. `isTimed`: they are written soon.
+ *   together with the last of them. `isTimed`: they are written soon. `isWriting`: events that were pending are being written.
  * - `unheard`: entries that the hooks of the host do not have yet. `stop`: the answer of its `interruptWhen`.
  * - `messages`: the ids of the message that it begins with, and of the messages that steered it.
  * - `last`: the number of the event that ended it.
@@ -96,6 +96,7 @@ export interface Turn {
   pending: Array<Event>
   isPartial: boolean
   isTimed: boolean
+  isWriting: boolean
   readonly unheard: Array<agentTypes.RecordedEvent>
   stop: agentTypes.Interruption | undefined
   readonly messages: Set<string>
@@ -113,6 +114,7 @@ export const makeTurn = (run: Run.State | undefined): Turn => ({
   pending: [],
   isPartial: false,
   isTimed: false,
+  isWriting: false,
   unheard: [],
   stop: undefined,
   messages: new Set(),
@@ -393,8 +395,9 @@ const runUntilStopped = (
       write: writeStep(self, turn),
       budgets: self.host.budgets
     },
-    { log: { add: constVoid, show: (delta) => self.host.drafts.add(delta, writer.sequenceOf(self)) } }
+    { log: { add: constVoid, show: (delta) => self.host.drafts.add(delta, storedBefore(self, turn)) } }
   )
+  self.host.drafts.open(Effect.suspend(() => (turn.isPartial ? Effect.void : flushFirst(self, turn, turnEvents.shown))))
   // A process that was stopped after its last write may no longer have the session
   const verified = Effect.andThen(Effect.ignore(writer.verify(self)), () =>
     isMuted(turn) ? Effect.never : Effect.void
@@ -402,6 +405,10 @@ const runUntilStopped = (
   const guarded = Effect.provideService(running, toolCall.BeforeCall, verified)
   return Effect.exit(Effect.raceFirst(inTrace(self, guarded, message?.messageId), Deferred.await(turn.stopped)))
 }
+
+/** The number of the newest event, `undefined` while readers may miss some before it. */
+const storedBefore = (self: LiveSession, turn: Turn): number | undefined =>
+  turn.isWriting || turnEvents.shown(turn.pending).length > 0 ? undefined : writer.sequenceOf(self)
 
 /** Takes the messages that steer the turn. With the gate: a message that is withdrawn or edited now does not enter. */
 const steeringOf = (self: LiveSession, turn: Turn, parts: fold.PartsOfTurn) => {
@@ -508,8 +515,12 @@ const writePending = (
     if (!Arr.isReadonlyArrayNonEmpty(events) || isMuted(turn)) return Effect.void
     const isEnd = events.some((event) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
     const run = turn.pending.length === 0 ? turn.run : undefined
+    turn.isWriting = true
     // With the gate: a reader of the end may interrupt the turn before this returns
     return Effect.map(writer.write(self, events, run), () => {
+      turn.isWriting = false
+      const sequence = storedBefore(self, turn)
+      if (sequence !== undefined) self.host.drafts.settled(sequence)
       if (!isEnd) return
       turn.last = writer.sequenceOf(self)
       advance(turn, { _tag: "Ended", isCancelled: false })
