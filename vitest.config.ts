@@ -26,10 +26,12 @@ const processTests = [
   "test/worlds/mutants.test.ts"
 ]
 
+/** The tests that drive a browser. */
+const pageTests = ["test/screen/{web-chat,docs-chat}.test.ts"]
+
 /** The longest files, longest first: one that starts last would run alone at the end. */
 const longest = [
   "session/conformance",
-  "screen/web-chat",
   "examples/examples",
   "package/tarball",
   "package/doc-examples",
@@ -72,14 +74,19 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     setupFiles: [here("test/setup.ts")],
     projects: [
-      { extends: true, test: { name: "process", include: processTests } },
+      {
+        extends: true,
+        test: { name: "process", include: processTests, exclude: ["**/node_modules/**", ...pageTests] }
+      },
+      // after all others: a browser and its servers are many processes, and a person who looks at a page has a machine that is free
+      { extends: true, test: { name: "pages", include: pageTests, sequence: { groupOrder: 1 } } },
       // the modules of a worker are loaded once for all its files
       {
         extends: true,
         test: {
           name: "pure",
           include: ["test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", ...processTests],
+          exclude: ["**/node_modules/**", ...processTests, ...pageTests],
           isolate: false
         }
       }
