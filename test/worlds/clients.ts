@@ -191,6 +191,7 @@ const showOn = (screen: Screen, { event }: Session.LiveEntry, input: string | un
     draft.parts.set(part, before + delta)
     screen.set(messageId, draft)
     if (draft.turn !== turn) return `a piece for ${turn} after one for ${draft.turn}`
+    if (turn !== input) return `a piece for ${turn}, and the turn has taken ${input}`
     return before.length === offset ? undefined : `a piece at ${offset} after ${before.length} characters`
   }
   const answer = event._tag === "RunEvent" ? answerIn(event.event) : undefined
@@ -231,11 +232,14 @@ export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, s
     place = cursor
     if (!isDraft) addEntry(diary, session, { event, sequence, cursor: `${life}.${sequence}` })
   }
+  let reads = 0
   const read = Effect.suspend(() => {
     const options = place === undefined ? {} : { after: place }
+    // Every other time the reader is eager
+    const live = { ...options, ...(reads++ % 2 === 0 && { every: 0 }) }
     const events: Stream.Stream<Session.LiveEntry, Session.SessionError, Session.Session> = Stream.unwrap(
       Effect.map(Session.Session, (sessions) =>
-        screen === undefined ? sessions.events(session, options) : sessions.live(session, options)
+        screen === undefined ? sessions.events(session, options) : sessions.live(session, live)
       )
     )
     return Effect.flatMap(world.any, ({ stream }) =>

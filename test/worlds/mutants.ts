@@ -938,5 +938,40 @@ export const mutants: ReadonlyArray<Mutant> = [
     replacement: '  yield { type: "MESSAGES_SNAPSHOT", messages: own.messages.slice(-1) }\n',
     tests: ["chat-event"],
     home: "http"
+  },
+  {
+    name: "a withdrawn attempt stays on the page of the AI SDK",
+    function: "AnswerWithdrawn",
+    file: "src/http/internal/uiMessages.ts",
+    text: '    yield { type: "reset-step" }\n',
+    replacement: "",
+    tests: ["chat-event"],
+    home: "http"
+  },
+  {
+    name: "a page of the AI SDK that was loaded does not get the calls inside that may run",
+    function: "TurnBegun",
+    file: "src/http/internal/uiMessages.ts",
+    text: "if (!asked.isOwn && asked.isApproved !== undefined) yield callOf(asked)",
+    replacement: "if (!asked.isOwn && asked.isApproved === undefined) yield callOf(asked)",
+    tests: ["chat-event"],
+    home: "http"
+  },
+  {
+    name: "the end of a text does not reach the page of the AI SDK",
+    function: "PartChanged",
+    file: "src/http/internal/uiMessages.ts",
+    text: "if (isOver) yield { type: `${type}-end`, id }",
+    replacement: 'if (isOver && delta !== "") yield { type: `${type}-end`, id }',
+    tests: ["chat-event"],
+    home: "http"
+  },
+  {
+    name: "a text is shown before the start of its turn",
+    function: "storedBefore",
+    file: "src/session/internal/turns.ts",
+    text: "turn.isWriting || turnEvents.shown(turn.pending).length > 0 ? undefined : writer.sequenceOf(self)",
+    replacement: "turn.isWriting ? writer.sequenceOf(self) : writer.sequenceOf(self)",
+    tests: ["live"]
   }
 ]
