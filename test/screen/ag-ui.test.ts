@@ -114,6 +114,32 @@ describe.runIf(missing === undefined)("SCREEN-5 AG-UI", () => {
   })
 
   live(
+    "SCREEN-5 a page that ends in results of the server's tools runs its message",
+    serve({}, { sessions }),
+    function* () {
+      const { agent, text } = yield* agentOf("ada/ends")
+      agent.addMessage({ id: "u1", role: "user", content: "/who ann" })
+      yield* Effect.promise(() => agent.runAgent())
+      const whole = agent.messages
+      // The connection was cut before the last answer
+      agent.messages = whole.slice(0, whole.findLastIndex(({ role }) => role === "tool") + 1)
+      assert.isBelow(agent.messages.length, whole.length)
+      yield* Effect.promise(() => agent.runAgent())
+      assert.deepStrictEqual(plain(agent.messages), yield* stored("ada/ends"))
+      assert.deepStrictEqual(agent.messages, whole, text())
+      // Results of calls that nobody made, behind a message that is new
+      agent.messages = [
+        { id: "u2", role: "user", content: "hello" },
+        { id: "t", role: "tool", toolCallId: "made up", content: "done" }
+      ]
+      yield* Effect.promise(() => agent.runAgent())
+      assert.deepStrictEqual(plain(agent.messages), yield* stored("ada/ends"))
+      assert.include(text(), "Here you are: HELLO")
+      assert.notInclude(text(), "made up")
+    }
+  )
+
+  live(
     "PEOPLE-1 a question is an interrupt with its Schema, and a front end makes its calls",
     serve({}, { sessions }),
     function* () {
