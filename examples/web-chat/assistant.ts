@@ -99,7 +99,7 @@ const answer = ({ messages }: ScriptedModel.Request): ScriptedModel.Turn => {
     return { text: "Parcel **7** has been in Lisbon for two days. It comes *tomorrow*." }
   if (result?.name === "order_tea") return { text: `Your order: \`${result.text}\`` }
   if (result?.name === "local_time") return { text: `For you it is \`${result.text}\`.` }
-  if (result !== undefined) return { text: `Done: ${result.text}` }
+  if (result !== undefined) return { text: results.map(({ text }) => `Done: ${text}`).join("\n\n") }
 
   // The message came while tools were at work
   if (last?.role === "user" && messages.at(-2)?.role === "tool")
@@ -107,9 +107,12 @@ const answer = ({ messages }: ScriptedModel.Request): ScriptedModel.Turn => {
 
   const parcel = /parcel (\w+)/i.exec(text)?.[1]
   if (parcel !== undefined) return { text: "Let me look.", toolCalls: [{ name: "find_parcel", params: { parcel } }] }
-  const order = /refund(?: order)? (\w+)/i.exec(text)?.[1]
-  if (order !== undefined)
-    return { text: "I can do that, if you agree.", toolCalls: [{ name: "refund", params: { order, amount: 25 } }] }
+  const orders = /refund(?: orders?)? (\w+(?:(?:, | and )\w+)*)/i.exec(text)?.[1]?.split(/, | and /)
+  if (orders !== undefined)
+    return {
+      text: "I can do that, if you agree.",
+      toolCalls: orders.map((order) => ({ name: "refund", params: { order, amount: 25 } }))
+    }
   if (/order tea/i.test(text))
     return { text: "Gladly.", toolCalls: [{ name: "order_tea", params: { question: "What may I bring you?" } }] }
   if (/what time/i.test(text))

@@ -125,8 +125,12 @@ export {
   answer,
   type Approvable,
   approve,
+  approveAll,
+  type Batch,
+  batch,
   type DecisionOptions,
   deny,
+  denyAll,
   InvalidDecision,
   isApprovable
 } from "../run/internal/runRequests.ts"
@@ -233,7 +237,8 @@ export {
    * contract of the tool. A run that is resumed after an edit keeps its requests, see `onChange` of `Agent.ResumeOptions`. A
    * denied call is never dispatched: the model sees a `denied` result with the `reason`. `answer` has to fit the JSON Schema
    * of a request that has one, and is absent for all others. `path` is the path of the request; it can be left out, unless
-   * requests of several agents have the same id and digest. `decidedBy` names who decided. From `expiresAt` on a decision
+   * requests of several agents have the same id and digest. `batch` is the digest of the list that is decided as one, see
+   * `Run.batch`. `decidedBy` names who decided. From `expiresAt` on a decision
    * no longer counts: it is refused, and a call that was approved and has not started asks again.
    *
    * **Example** (A decision with an expiry)

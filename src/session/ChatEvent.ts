@@ -116,6 +116,7 @@ const Body = Schema.TaggedUnion({
     outcome: runParts.OutcomeTag,
     output: Schema.optionalKey(Schema.Json),
     requests: Schema.optionalKey(Schema.Array(events.Request)),
+    batch: Schema.optionalKey(runRequests.BatchName),
     budget: Schema.optionalKey(Schema.Struct(ledger.Usage))
   },
   BudgetNeared: { at, ...ledger.Usage },
@@ -154,8 +155,9 @@ const Body = Schema.TaggedUnion({
  * - `Decided`: a person decided. The model reads its `reason`.
  * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
  * - `PlanStep`: a step of a plan runs, has finished, or has failed. The last text of `path` is the step.
- * - `TurnFinished`: the turn ended. `requests` are what waits, with the same `shown`. `output` is the output of a plan, or of an
- *   agent with an `output` schema. `budget` is the limit that ended the turn as `BudgetExceeded`.
+ * - `TurnFinished`: the turn ended. `requests` are what waits, with the same `shown`. `batch` names the requests for yes or no among
+ *   them (`Approval`, `Pause`), where there are several: decisions about all of them with its digest count as one, see `Run.batch`. `output`
+ *   is the output of a plan, or of an agent with an `output` schema. `budget` is the limit that ended the turn as `BudgetExceeded`.
  * - `BudgetNeared`: 80 % of this limit of a budget are used, see `Budget`.
  * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
  *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
@@ -220,10 +222,9 @@ const ofOutcome = (outcome: Run.Outcome) => {
     const { _tag: _, ...budget } = outcome
     return { outcome: _tag, budget }
   }
-  return {
-    outcome: _tag,
-    ...(_tag === "AwaitingApproval" ? { requests: outcome.requests.map(events.showRequest) } : undefined)
-  }
+  if (_tag !== "AwaitingApproval") return { outcome: _tag }
+  const { requests } = outcome
+  return { outcome: _tag, requests: requests.map(events.showRequest), ...runRequests.batchIn(requests) }
 }
 
 /** True for the events that front ends see of hidden agents: requests, decisions, and the ends of the calls that they are about. */

@@ -346,6 +346,7 @@ export {
    * - `sequence`, `cursor`: the number and the cursor of the newest event.
    * - `requests`: what waits, see `Run.Request`. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
    *   the digest covers the arguments as they are.
+   * - `batch`: the id and the digest of all requests that yes or no decides, where there are several, see `Run.batch`.
    * - `requestsOf`: the id of the message whose calls the `requests` are about.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `behindRequests`: the ids of messages that enter the conversation when the requests are decided, if there are any. They are not in

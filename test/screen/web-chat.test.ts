@@ -200,6 +200,31 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
   )
 
   visit(
+    "PEOPLE-2 several calls that wait have one form above their own, and it decides all of them",
+    async ({ page }) => {
+      await write(page, "Refund orders 41, 42 and 43")
+      const all = page.getByRole("form", { name: "Decision about all 3" })
+      await all.waitFor()
+      assert.strictEqual(await page.getByRole("form", { name: "Decision about refund" }).count(), 3)
+      assert.include(await all.innerText(), '{"order":"43","amount":25}')
+      const first = page.getByRole("form", { name: /Decision about/ }).first()
+      assert.include(await first.innerText(), "May I do all 3 of these?")
+      // One of them by itself: the others are another list
+      await page
+        .getByRole("form", { name: "Decision about refund" })
+        .first()
+        .getByRole("button", { name: "Deny" })
+        .click()
+      const rest = page.getByRole("form", { name: "Decision about all 2" })
+      await rest.waitFor()
+      await rest.getByRole("button", { name: "Approve all" }).click()
+      await chat(page).getByText("I did not do it").waitFor()
+      assert.strictEqual(await page.getByRole("form", { name: /Decision about/ }).count(), 0)
+      assert.strictEqual(await page.locator("summary").filter({ hasText: "done" }).count(), 2)
+    }
+  )
+
+  visit(
     "SCREEN-7 a call that is denied with a reason does not run, and the question survives a reload",
     async ({ page }) => {
       await write(page, "Refund order 42")

@@ -1,6 +1,6 @@
 /** The page of the chat: it draws the log of a session, and sends what a person does. `log.js` knows what the events mean. */
 import { formOf } from "./form.js"
-import { apply, applyHistory, emptyLog } from "./log.js"
+import { addBatch, apply, applyHistory, emptyLog } from "./log.js"
 import { drawMarkdown } from "./markdown.js"
 import { connect, SessionsError } from "./sessions.js"
 
@@ -137,6 +137,7 @@ const follow = async (chat) => {
       for (const request of state?.requests ?? []) {
         apply(chat.log, { cursor, sequence: state.sequence, event: { _tag: "Requested", request } })
       }
+      addBatch(chat.log, state ?? {})
     }
   }
 }
@@ -192,10 +193,11 @@ const fork = async (item) => {
   location.hash = to
 }
 
-const decide = (request, approved, reason) => {
-  const { callId, digest, path } = request
-  const why = reason.trim()
-  return command("decide", { decisions: [{ callId, digest, path, approved, reason: why === "" ? undefined : why }] })
+/** Decides requests. With the digest of their batch they are decided as one. */
+const decide = (requests, approved, reason, batch) => {
+  const why = reason.trim() === "" ? undefined : reason.trim()
+  const decisions = requests.map(({ callId, digest, path }) => ({ callId, digest, path, approved, reason: why, batch }))
+  return command("decide", { decisions })
 }
 
 /** The bytes of files of a message that is edited are sent again. */
@@ -353,32 +355,45 @@ const resultText = (result) => {
 
 const words = (name) => name.replaceAll("_", " ")
 
-const drawAsk = (call) => {
-  const { request } = call
+/** A form that approves or denies requests: one, or with the digest of their batch all of them. */
+const askForm = (label, requests, batch, all, ...content) => {
   const reason = h("input", { placeholder: "Reason (optional)", "aria-label": "Reason", maxLength: 500 })
   const settle = (approved) => {
     buttons.forEach((button) => (button.disabled = true))
     $("input").focus({ preventScroll: true })
-    void decide(request, approved, reason.value).then((done) => {
+    void decide(requests, approved, reason.value, batch).then((done) => {
       if (done === undefined) buttons.forEach((button) => (button.disabled = false))
     })
   }
   const buttons = [
-    h("button", { type: "button", onclick: () => settle(false) }, "Deny"),
-    h("button.strong", { type: "submit" }, "Approve")
+    h("button", { type: "button", onclick: () => settle(false) }, `Deny${all}`),
+    h("button.strong", { type: "submit" }, `Approve${all}`)
   ]
-  return h(
-    "form.ask",
-    {
-      "aria-label": `Decision about ${words(call.name)}`,
-      onsubmit: (event) => (event.preventDefault(), settle(true))
-    },
+  const onsubmit = (event) => (event.preventDefault(), settle(true))
+  return h("form.ask", { "aria-label": label, onsubmit }, ...content, h("div", {}, reason, ...buttons))
+}
+
+const drawAsk = (call) => {
+  const { request } = call
+  return askForm(
+    `Decision about ${words(call.name)}`,
+    [request],
+    undefined,
+    "",
     h("h3", {}, "May I ", h("em", {}, words(call.name)), "?"),
     // What the server shows of a request has no hidden characters in it
     h("pre", { tabIndex: 0 }, request.shown ?? json(call.args)),
-    call.problem === undefined ? undefined : h("p.problem", {}, call.problem),
-    h("div", {}, reason, ...buttons)
+    call.problem === undefined ? undefined : h("p.problem", {}, call.problem)
   )
+}
+
+/** One question about all requests that wait. The single ones follow it. */
+const drawBatch = ({ digest, requests }, target = h("article.answer.batch", { "aria-label": "All decisions" })) => {
+  const shown = requests.map(({ shown }) => shown).join("\n")
+  const title = h("h3", {}, `May I do all ${requests.length} of these?`)
+  const list = h("pre", { tabIndex: 0 }, shown)
+  target.replaceChildren(askForm(`Decision about all ${requests.length}`, requests, digest, " all", title, list))
+  return target
 }
 
 /** A question, or a call that no code of this page makes: a form for the answer. */
@@ -531,7 +546,13 @@ const drawFailure = (item) =>
     h("button", { type: "button", onclick: () => command("resume", {}) }, icon("again"), "Ask again")
   )
 
-const drawers = { message: drawMessage, answer: drawAnswer, ended: drawEnd, failed: drawFailure }
+const drawers = {
+  message: drawMessage,
+  answer: drawAnswer,
+  batch: drawBatch,
+  ended: drawEnd,
+  failed: drawFailure
+}
 
 const news = {
   works: "The assistant works.",

@@ -4,7 +4,7 @@
  */
 
 export const emptyLog = () => ({
-  /** What is in the conversation, in its order: `message`, `answer`, `ended` and `failed`. */
+  /** What is in the conversation, in its order: `message`, `answer`, `batch`, `ended` and `failed`. */
   items: [],
   /** Messages that are stored and not yet read by the model. */
   waiting: [],
@@ -26,6 +26,18 @@ const add = (log, item, after = log.items.at(-1)) => {
 
 const drop = (list, isGone) => {
   for (let at = list.length - 1; at >= 0; at--) if (isGone(list[at])) list.splice(at, 1)
+}
+
+const dropBatch = (log) => drop(log.items, ({ kind }) => kind === "batch")
+
+/** The question about all requests of the end of a turn that yes or no decides, above the first of them. */
+export const addBatch = (log, { batch, requests = [] }) => {
+  dropBatch(log)
+  if (batch === undefined) return
+  const asked = requests.filter(({ _tag }) => _tag === "Approval" || _tag === "Pause")
+  const owners = asked.map(({ callId }) => log.items.indexOf(log.calls.get(callId)?.owner)).filter((at) => at >= 0)
+  const at = Math.min(log.items.length, ...owners)
+  log.items.splice(at, 0, { kind: "batch", id: batch.id, digest: batch.digest, requests: asked, version: 0 })
 }
 
 const dropDrafts = (log) => drop(log.items, ({ isDraft }) => isDraft)
@@ -104,6 +116,7 @@ export const apply = (log, { cursor, event, sequence }) => {
       return
     }
     case "TurnStarted":
+      dropBatch(log)
       log.status = "works"
       return
     case "AnswerStarted":
@@ -169,6 +182,7 @@ export const apply = (log, { cursor, event, sequence }) => {
     case "TurnFinished":
       dropDrafts(log)
       log.status = event.outcome === "AwaitingApproval" ? "asks" : "rests"
+      addBatch(log, event)
       if (event.outcome !== "Completed" && event.outcome !== "AwaitingApproval") {
         add(log, { kind: "ended", id: cursor, outcome: event.outcome, at: event.at, version: 0 }, log.newest)
       }

@@ -39,6 +39,7 @@ export const ChatState = Schema.Struct({
   queue: Schema.Array(Schema.String),
   behindRequests: types.StateSchema.fields.behindRequests,
   requests: Schema.Array(events.Request),
+  batch: types.StateSchema.fields.batch,
   requestsOf: Schema.optionalKey(Schema.String),
   outcome: Schema.optionalKey(runParts.OutcomeTag),
   failure: Schema.optionalKey(Schema.Struct({ category: events.Category, message: Schema.String })),
@@ -75,8 +76,20 @@ export const ChatHistory = Schema.Struct({
 }).annotate({ identifier: "ChatHistory" })
 
 export const stateOf = (state: types.State): typeof ChatState.Type => {
-  const { agent, behindRequests, budget, cursor, failure, outcome, queue, requests, requestsOf, sequence, usage } =
-    state
+  const {
+    agent,
+    batch,
+    behindRequests,
+    budget,
+    cursor,
+    failure,
+    outcome,
+    queue,
+    requests,
+    requestsOf,
+    sequence,
+    usage
+  } = state
   const { created, messages, metadata, status, title, updated, waitsFor } = state
   return {
     agent,
@@ -92,6 +105,7 @@ export const stateOf = (state: types.State): typeof ChatState.Type => {
     requests,
     usage,
     ...defined({
+      batch,
       behindRequests,
       waitsFor,
       budget,

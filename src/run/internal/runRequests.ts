@@ -126,7 +126,8 @@ export const Decision = Schema.Struct({
   reason: Schema.optional(Schema.String),
   decidedBy: Schema.optional(Schema.String),
   expiresAt: Schema.optional(Schema.DateTimeUtcFromString),
-  path: Schema.optional(path)
+  path: Schema.optional(path),
+  batch: Schema.optional(Schema.String)
 }).annotate({ identifier: "Decision" })
 
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
@@ -153,8 +154,9 @@ export interface DecisionOptions {
 const makeDecision = (
   { callId, digest, path }: Identity,
   verdict: Pick<Verdict, "answer" | "approved">,
-  { decidedBy, expiresAt, reason }: DecisionOptions = {}
-): Decision => ({ callId, digest, ...verdict, ...defined({ path, reason, decidedBy, expiresAt }) })
+  { decidedBy, expiresAt, reason }: DecisionOptions = {},
+  batch?: string
+): Decision => ({ callId, digest, ...verdict, ...defined({ path, reason, decidedBy, expiresAt, batch }) })
 
 /**
  * The decision that approves a request: the call runs, the step that paused continues.
@@ -216,6 +218,118 @@ export const answer = (
   options?: DecisionOptions
 ): Decision => makeDecision(request, { approved: true, answer: value }, options)
 
+/** The name of a {@link Batch}, as readers of a session have it beside its requests. */
+export const BatchName = Schema.Struct({ id: Schema.String, digest: Schema.String }).annotate({ identifier: "Batch" })
+
+/**
+ * All requests of a list that yes or no decides: one question to a person.
+ *
+ * **Details**
+ *
+ * `digest` covers the digests of the requests, in any order. `id` is a short name made of it, for a page or a line of a log.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Batch<R extends Pick<Request, "_tag"> = Request> extends Schema.Schema.Type<typeof BatchName> {
+  readonly requests: ReadonlyArray<Approvable<R>>
+}
+
+const digestOfList = (list: ReadonlyArray<Pick<Request, "digest">>): string =>
+  base.hashText(JSON.stringify(list.map(({ digest }) => digest).sort()))
+
+/**
+ * The requests that wait together, as one question; `undefined` where fewer than two of them need a yes or a no. Questions and calls of
+ * a front end need an {@link answer}, and are no part of it.
+ *
+ * **When to use**
+ *
+ * With the requests of a result, of `Session.state` or of a plan, which are all that wait: the calls of one answer, the members of a
+ * parallel group, calls of agents inside. A person is shown one list, and {@link approveAll} or {@link denyAll} decides it.
+ *
+ * **Example** (One list for three refunds)
+ *
+ * ```ts
+ * import { Run } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const refund = (id: string): Run.Request => ({
+ *   _tag: "Approval",
+ *   callId: id,
+ *   name: "refund",
+ *   arguments: { order: id },
+ *   digest: `sha256:${id}`
+ * })
+ * const requests = ["a", "b", "c"].map(refund)
+ *
+ * const batch = Run.batch(requests)
+ * assert.strictEqual(batch?.requests.length, 3)
+ * const decisions = Run.approveAll(requests, { decidedBy: "ada@example.com" })
+ * assert(decisions.every((decision) => decision.approved && decision.batch === batch.digest))
+ * ```
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const batch = <R extends Pick<Request, "_tag" | "digest">>(requests: ReadonlyArray<R>): Batch<R> | undefined => {
+  const approvable = requests.filter((request) => isApprovable(request))
+  if (approvable.length < 2) return undefined
+  const digest = digestOfList(approvable)
+  return { id: `batch_${digest.slice(-16)}`, digest, requests: approvable }
+}
+
+/** The name of the batch of requests, as an option that is absent where there is none. */
+export const batchIn = (requests: ReadonlyArray<Request>): { readonly batch?: typeof BatchName.Type } => {
+  const found = batch(requests)
+  return found === undefined ? {} : { batch: { id: found.id, digest: found.digest } }
+}
+
+const decideAll = (requests: ReadonlyArray<Request>, approved: boolean, options: DecisionOptions = {}) => {
+  const digest = batch(requests)?.digest
+  return requests
+    .filter((request) => isApprovable(request))
+    .map((one) => makeDecision(one, { approved }, options, digest))
+}
+
+/**
+ * The decisions that approve a whole list of requests, see {@link batch}. Each is bound to the list: they count together, or none of
+ * them does. A call that is not in the list, or whose arguments are others by now, asks again.
+ *
+ * **Details**
+ *
+ * Of two people who decide, the first one counts for each request. A list in which another one has decided a request otherwise is
+ * refused as a whole, and the rest of it stays open.
+ *
+ * @category decisions
+ * @since 0.1.0
+ */
+export const approveAll = (requests: ReadonlyArray<Request>, options?: DecisionOptions): ReadonlyArray<Decision> =>
+  decideAll(requests, true, options)
+
+/**
+ * The decisions that deny a whole list of requests, as {@link approveAll} approves it. {@link deny} denies questions, too.
+ *
+ * @category decisions
+ * @since 0.1.0
+ */
+export const denyAll = (requests: ReadonlyArray<Request>, options?: DecisionOptions): ReadonlyArray<Decision> =>
+  decideAll(requests, false, options)
+
+/** A decision of a list that is not the list which it is bound to. */
+export const tornIn = (decisions: ReadonlyArray<Decision>): Decision | undefined => {
+  const lists = new Map<string, Array<Decision>>()
+  for (const decision of decisions) {
+    if (!Predicate.isString(decision.batch)) continue
+    const list = lists.get(decision.batch)
+    if (list === undefined) lists.set(decision.batch, [decision])
+    else list.push(decision)
+  }
+  return Array.from(lists).find(([digest, list]) => digestOfList(list) !== digest)?.[1][0]
+}
+
+/** A decision by itself, after its list was checked. */
+export const alone = ({ batch: _, ...decision }: Decision): Decision => decision
+
 /**
  * A decision that does not count. The request that it names stays open.
  *
@@ -230,6 +344,7 @@ export const answer = (
  * | `repeated` | is the second about one request in the same list |
  * | `expired` | comes after its `expiresAt` |
  * | `malformed` | is no decision: its `approved` is neither `true` nor `false`, for example |
+ * | `batch` | is one of a list (`batch`) that has another digest: a request is missing in it, or was added to it |
  * | `answer` | has an answer that does not fit the JSON Schema of the request, none where there has to be one, or one where none is asked for: `problems` has each place |
  *
  * `waiting` are the ids and paths of the requests that do wait.
@@ -250,6 +365,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
       "repeated",
       "expired",
       "malformed",
+      "batch",
       "answer"
     ]),
     problems: Schema.optionalKey(Schema.Array(PayloadError.Problem)),
@@ -270,6 +386,8 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
       expired: "the decision has expired. Decide again",
       malformed:
         "members of the decision have another type: digest is the digest of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts",
+      batch:
+        "the decision is one of a list with another digest: a request is missing, or was added. Show the requests that wait, and decide about those",
       answer: PayloadError.render("its answer", this.problems ?? [])
     }[this.problem]
     const shown = this.waiting.slice(0, maxShown).map(showPlace).join(", ")
@@ -408,7 +526,10 @@ export const decide = <E>(
 ): Result.Result<ReadonlyArray<E>, InvalidDecision> => {
   const decided = new Set<Open<E>>()
   const events: Array<E> = []
-  for (const decision of listDecisions(decisions)) {
+  const list = listDecisions(decisions)
+  const torn = tornIn(list)
+  if (torn !== undefined) return Result.fail(invalid(torn, { problem: "batch" }, requestsOf(open)))
+  for (const decision of list) {
     const found = find(decision, open, decided, at)
     if (Result.isFailure(found)) return Result.fail(invalid(decision, found.failure, requestsOf(open)))
     const { one, verdict } = found.success
@@ -438,6 +559,6 @@ export const afterDenials = <S, E>(
   listDecisions(decisions)
     .filter(({ approved }) => approved === false)
     .reduce((before, denial) => {
-      const [event] = Result.getOrElse(machine.decide(before, [denial], at), () => [])
+      const [event] = Result.getOrElse(machine.decide(before, [alone(denial)], at), () => [])
       return event === undefined ? before : Result.getOrElse(machine.apply(before, event), () => before)
     }, state)

@@ -431,11 +431,16 @@ const storeDecisions = Effect.fnUntraced(function* (
   yield* writer.refresh(self)
   const state = yield* writer.stateOf(self)
   const requests = state.run === undefined ? [] : Run.requests(state.run)
+  const torn = runRequests.tornIn(decisions)
+  if (torn !== undefined) {
+    const error = runRequests.invalid(torn, { problem: "batch" }, requests)
+    return yield* self.fail({ _tag: "InvalidDecision", error })
+  }
   const isKnown = (decision: Run.Decision) => {
     const isOpen = requests.some((request) => runRequests.concerns(decision, request))
     return (isOpen ? state.decisions : state.decided).some((one) => isSame(decision, one))
   }
-  const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
+  const [first, ...others] = decisions.filter((decision) => !isKnown(decision)).map(runRequests.alone)
   if (decisions.length === 0 || (first === undefined && !state.isHeld)) return newest(self)
   if (first === undefined) {
     // Retries what a failed turn left behind: messages and decisions that wait for a new event

@@ -11,6 +11,7 @@ import * as Run from "../../agent/Run.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as runParts from "../../run/internal/runParts.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as cursors from "./cursors.ts"
 import * as fold from "./fold.ts"
 import type { EventPlace } from "./cursors.ts"
@@ -45,6 +46,7 @@ const stateOf = ({ at, state }: Stored, taken: ReadonlyArray<string>): types.Sta
     cursor: cursors.cursorOf(at.head.life, sequence),
     queue: Array.from(fold.waitingMessages(state), ({ messageId }) => messageId).filter((id) => !taken.includes(id)),
     requests: requests.map(showRequest),
+    ...runRequests.batchIn(requests),
     ...(run !== undefined &&
       requests.length > 0 &&
       defined({ requestsOf: askedBy(run), behindRequests: idsBehind(run) })),

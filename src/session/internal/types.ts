@@ -18,6 +18,7 @@ import { plainSchema } from "../../payload/internal/problems.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as cursors from "./cursors.ts"
 import * as events from "./events.ts"
@@ -38,6 +39,7 @@ export const StateSchema = Schema.Struct({
   queue: Schema.Array(Schema.String),
   behindRequests: Schema.optionalKey(Schema.Array(Schema.String)),
   requests: Schema.Array(events.Request),
+  batch: Schema.optionalKey(runRequests.BatchName),
   requestsOf: Schema.optionalKey(Schema.String),
   outcome: Schema.optionalKey(runParts.OutcomeTag),
   output: Completed.fields.output,
