@@ -48,6 +48,8 @@ const AwaitingApproval = Schema.TaggedStruct("AwaitingApproval", {
   arguments: Schema.Json,
   digest: Schema.String,
   ask: Schema.optionalKey(runRequests.Ask),
+  /** The approval of the call whose handler asks. */
+  approved: Schema.optionalKey(Approved),
   answers
 })
 
@@ -58,8 +60,9 @@ export type CallStatus =
   | { readonly _tag: "Settled"; readonly result: ToolResults.ToolResult }
   | {
       readonly _tag: "Started"
-      /** It may run again: with `approved`, where it was approved. */
+      /** It may run again. */
       readonly idempotent?: true
+      /** Its approval, with which it runs again. */
       readonly approved?: typeof Approved.Type
       readonly answers?: ReadonlyArray<runRequests.Answered>
       readonly child?: State

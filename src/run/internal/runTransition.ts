@@ -307,7 +307,11 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
             _tag: "AwaitingApproval",
             arguments: event.arguments,
             digest: event.digest,
-            ...defined({ ask: event.ask, answers: answersOf(before) })
+            ...defined({
+              ask: event.ask,
+              approved: before._tag === "Started" ? before.approved : undefined,
+              answers: answersOf(before)
+            })
           }))
     case "ApprovalDecided":
       return applyApprovalDecided(self, event)
@@ -934,7 +938,7 @@ const changeCall = (
 const applyToolStarted = (self: State, event: EventOf<"ToolStarted">): ApplyResult =>
   changeCall(self, event, ["Requested", "Approved"], (before) => {
     const { idempotent } = event
-    const approved = idempotent === true && before._tag === "Approved" ? before : undefined
+    const approved = before._tag === "Approved" ? before : undefined
     return { _tag: "Started", ...defined({ idempotent, approved, answers: answersOf(before) }) }
   })
 
@@ -942,13 +946,15 @@ const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): A
   withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
     if (status._tag !== "AwaitingApproval" || status.digest !== event.digest) return otherDigest(event, event.callId)
     const { answer = null, approved, ...terms } = runRequests.verdictOf(event)
-    const { answers, arguments: args, ask } = status
+    const { answers: before = [], arguments: args, ask } = status
     const decide = (): CallStatus => {
       if (approved === false)
         return { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? denied(ask)) }
-      if (ask === undefined) return { _tag: "Approved", arguments: args, ...terms, ...defined({ answers }) }
+      if (ask === undefined)
+        return { _tag: "Approved", arguments: args, ...terms, ...defined({ answers: status.answers }) }
       if (!isHandlers(ask)) return { _tag: "Settled", result: ToolResult.success(answer) }
-      return { _tag: "Requested", answers: [...(answers ?? []), { question: runRequests.questionIn(args), answer }] }
+      const answers = [...before, { question: runRequests.questionIn(args), answer }]
+      return { ...(status.approved ?? { _tag: "Requested" }), answers }
     }
     const after = decide()
     const calls = withStatus(self.calls, indexOfCall(self, event.callId), after, markAfter(status, after))

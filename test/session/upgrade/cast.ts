@@ -96,6 +96,7 @@ const answerOf =
     const { messages, responseFormat, tools } = request
     const last = messages.at(-1)
     const usage = { inputTokens: 10 * messages.length, outputTokens: 5 }
+    if (name === "weak" && stage.isBroken) return { text: "Half an answer", fail: { reason: "RateLimitError" } }
     const words = asked(request).split(" ")
     if (responseFormat.type === "json") {
       // A member that the Schema does not have is dropped, so that the output is not the text
@@ -167,6 +168,25 @@ const asking = Toolkit.make(
   Tool.make("reserve", { parameters, success: Schema.String, failure: Question.Asked, description: "Reserves" })
 )
 
+/** A tool that needs an approval, and whose handler asks. */
+const transfer = Toolkit.make(
+  Tool.make("transfer", {
+    parameters,
+    success: Schema.String,
+    failure: Question.Asked,
+    description: "Transfers",
+    needsApproval: true
+  })
+)
+
+const transferOf = (stage: Stage) =>
+  transfer.toLayer({
+    transfer: ({ input }) =>
+      Effect.flatMap(Question.ask("From where?", Schema.Struct({ account: Schema.String })), ({ account }) =>
+        work(stage, "transfer", `${input} from ${account}`)
+      )
+  })
+
 const askingOf = (stage: Stage) =>
   asking.toLayer({
     reserve: ({ input }) =>
@@ -181,6 +201,17 @@ const askingOf = (stage: Stage) =>
 const waiter = Agent.make("waiter", {
   model,
   toolkit: [toolkit.tools.look, ClientTool.make(tool("seat")), asking.tools.reserve]
+})
+
+/** An agent whose tool needs an approval and asks. */
+const teller = Agent.make("teller", { model, toolkit: transfer })
+
+/** The first of its two models fails while the world is broken. */
+const backup = Agent.make("backup", {
+  model: ["demo/weak", model],
+  instructions: "You answer.",
+  toolkit: [toolkit.tools.look],
+  retry: { times: 0 }
 })
 
 /** An answer that has to fit a Schema. */
@@ -380,6 +411,8 @@ export const sessionsOf = (stage: Stage, options: Session.LayerOptions = {}) => 
         forgetful,
         moody,
         waiter,
+        teller,
+        backup,
         yield* surveyOf(stage),
         yield* reportOf(stage),
         yield* orderOf(stage),
@@ -392,7 +425,7 @@ export const sessionsOf = (stage: Stage, options: Session.LayerOptions = {}) => 
       { definitions: Agent.decode, models: ["demo/large"], drainTime: 0, ...options }
     )
   })
-  const handlers = Layer.merge(handlersOf(stage), askingOf(stage))
+  const handlers = Layer.mergeAll(handlersOf(stage), askingOf(stage), transferOf(stage))
   return Layer.unwrap(layer).pipe(
     Layer.provide([ToolResolver.layerToolkit(toolkit), handlers]),
     Layer.provide([modelsOf(stage), handlers]),

@@ -582,6 +582,31 @@ const budgets: Scenario = {
   })
 }
 
+/** Turns that continued with the second model, the last of them under way there, and a call that was approved and asks. */
+const fallback: Scenario = {
+  name: "fallback",
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.turn("transfer", "transfer 5", { agent: "teller" })
+      yield* answerAfter(sessions, "transfer", decide(sessions, "transfer"))
+      yield* updates(sessions, "transfer", 66)
+    }),
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      yield* Session.turn("fallback", "look a", { agent: "backup", messageId: "m1" })
+      yield* sessions.send("fallback", "think", { messageId: "m2" })
+      yield* Queue.take(hanging)
+      yield* updates(sessions, "fallback", 66)
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    yield* until(sessions, "fallback", isIdle)
+    assert.deepStrictEqual((yield* textsOf(sessions, "fallback")).slice(-2), ["user: think", "assistant: weak: think"])
+    const paid = yield* answerAfter(sessions, "transfer", answerWith(sessions, "transfer", { account: "savings" }))
+    assert.strictEqual(paid, "small: transfer of 5 from savings")
+    assert.deepStrictEqual(callsOf(stage), ["transfer 5 from savings"])
+  })
+}
+
 export const scenarios: ReadonlyArray<Scenario> = [
   chat,
   answers,
@@ -599,5 +624,6 @@ export const scenarios: ReadonlyArray<Scenario> = [
   steered,
   restarted,
   budgets,
+  fallback,
   ...jobScenarios
 ]
