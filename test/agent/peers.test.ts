@@ -243,7 +243,7 @@ describe("decisions and answers", () => {
     let result = yield* Plan.run(bound, "5 from")
     const tags: Array<string> = []
     while (result.outcome === "Paused" && tags.length < 4) {
-      tags.push(...pluck(result.requests, "_tag"))
+      tags.push(...result.requests.map(({ _tag }) => _tag))
       const decisions = result.requests.map((request) =>
         request._tag === "Pause" ? Run.approve(request) : decide(request)
       )

@@ -70,7 +70,7 @@ describe("budgets in worlds", () => {
     () =>
       Effect.gen(function* () {
         const seen = { exceeded: 0, cut: 0 }
-        yield* Simulation.run<Session.Session, unknown, Sent>(layer, {
+        const { figures, worlds } = yield* Simulation.run<Session.Session, unknown, Sent>(layer, {
           seeds: Array.from({ length: isFull ? 2000 : 24 }, (_, index) => index + 1),
           compare: false,
           processes: 2,
@@ -126,6 +126,7 @@ describe("budgets in worlds", () => {
             })
         })
         assert.isAbove(seen.exceeded, 10)
+        if (isFull) console.log(JSON.stringify({ worlds, ...seen, figures }))
       }),
     3_600_000
   )
