@@ -122,8 +122,10 @@ export const uiPage = (http: HttpClient.HttpClient, session: string, messages: R
       problems.push(...screen.problems)
     }
     for (const chunk of screens.valuesIn(text)) {
-      // The next message of the session follows in the same stream
-      if (screen.end !== undefined && chunk["type"] === "start" && chunk["messageId"] !== screen.message.id) {
+      const { messageId, type } = chunk
+      // The next message of the session follows in the same stream: with its start, or with its failure where that came before all else
+      const isNext = type === "start" ? messageId !== screen.message.id : type === "error" || type === "abort"
+      if (screen.end !== undefined && isNext) {
         end()
         screen = screens.uiScreen()
       }
