@@ -33,7 +33,8 @@ import * as agentValue from "./internal/agentValue.ts"
 export {
   /**
    * An agent, or anything else that runs like one. `A` is the type of
-   * its answer, `R` the services that a run requires.
+   * its answer, `R` the services that a run requires, `Args` the arguments of a run: an agent that declares a `context` requires it
+   * there. `Agent<unknown, R, never>` is any agent, whatever context its runs need.
    *
    * **Details**
    *
@@ -93,6 +94,71 @@ export {
    * @since 0.1.0
    */
   type Options,
+  /**
+   * The Schema of a context, see {@link Config}: its encoded side is a JSON object, and it needs no services.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type ContextSchema,
+  /**
+   * The arguments of a run of an agent that declares no context: the input and the options, both of them optional.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Arguments,
+  /**
+   * The arguments of a run of an agent that declares a context: the options have to have it.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type ArgumentsWith,
+  /**
+   * The arguments of the runs of an agent with this Schema of its context.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type ArgumentsFor,
+  /**
+   * The context that the arguments of a run have.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type ContextIn,
+  /**
+   * Demands a Schema of a context that the agents among the tools take: they have the context of the agent that calls them.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type ContextForTools,
+  /**
+   * The services that tools require for each of their calls (`dependencies` of `Tool.make`).
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type CallServices,
+  /**
+   * An agent whose calls of tools require `S`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type RequiresForCalls,
+  /**
+   * The requirement of a layer over tools that require `S` for each call. None exists, so the layer does not compile: it would
+   * provide the service that it was built with to all calls. Get the service where the handlers are made (`toolkit.toLayer`), or pass
+   * data of the request as `context`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type NoServiceOfCall,
   /**
    * Options that hold for a fresh run and for a resumed one.
    *
@@ -305,7 +371,7 @@ export type { ModelPlan, ModelSource, RunServices, Text, Tools } from "./interna
  * @category guards
  * @since 0.1.0
  */
-export const isAgent = (u: unknown): u is agentTypes.Agent<unknown, unknown> =>
+export const isAgent = (u: unknown): u is agentTypes.Agent<unknown, unknown, never> =>
   Predicate.hasProperty(u, agentTypes.TypeId)
 
 /**
@@ -339,7 +405,7 @@ export const isAgent = (u: unknown): u is agentTypes.Agent<unknown, unknown> =>
  * @since 0.1.0
  */
 export const outputSchema = <A>(
-  agent: agentTypes.Agent<A, unknown> | Effect.Effect<agentTypes.Agent<A>, unknown, unknown>
+  agent: agentTypes.Agent<A, unknown, never> | Effect.Effect<agentTypes.Agent<A, never, never>, unknown, unknown>
 ): Option.Option<Schema.Codec<A, unknown, unknown, unknown>> =>
   // Sound: A is the type of the Schema that an agent was made with, and no other is put on it.
   agentValue.outputSchemaOf(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
@@ -375,12 +441,19 @@ export const make = <
   Model extends agentTypes.ModelSource | undefined = undefined,
   Instructions extends agentTypes.Text = never,
   ToolsIn extends agentTypes.Tools = never,
-  Output extends Schema.Top = typeof Schema.String
+  Output extends Schema.Top = typeof Schema.String,
+  Context extends agentTypes.ContextSchema = never
 >(
   name: string,
-  config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
-): agentTypes.Agent<Output["Type"], agentTypes.RunServices<Model, Instructions, ToolsIn, Output>> &
-  agentTypes.HasDefinition<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> => makeValue(name, config)
+  config?: agentTypes.Config<Model, Instructions, ToolsIn, Output, Context> &
+    agentTypes.ContextForTools<ToolsIn, Context>
+): agentTypes.Agent<
+  Output["Type"],
+  agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
+  agentTypes.ArgumentsFor<Context>
+> &
+  agentTypes.HasDefinition<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> &
+  agentTypes.RequiresForCalls<agentTypes.CallServices<ToolsIn>> => makeValue(name, config)
 
 /**
  * Makes an agent as a service: a class that is its own key, with a `layer`.
@@ -450,16 +523,20 @@ export const Service =
     Model extends agentTypes.ModelSource | undefined = undefined,
     Instructions extends agentTypes.Text = never,
     ToolsIn extends agentTypes.Tools = never,
-    Output extends Schema.Top = typeof Schema.String
+    Output extends Schema.Top = typeof Schema.String,
+    Context extends agentTypes.ContextSchema = never
   >(
     name: Name,
-    config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
+    config?: agentTypes.Config<Model, Instructions, ToolsIn, Output, Context> &
+      agentTypes.ContextForTools<ToolsIn, Context>
   ): agentTypes.ServiceClass<
     Self,
     Name,
     Output["Type"],
-    agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
-    agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
+    | agentTypes.RunServices<Model, Instructions, ToolsIn, Output>
+    | agentTypes.NoServiceOfCall<agentTypes.CallServices<ToolsIn>>,
+    agentTypes.DefinitionServices<Model, Instructions, ToolsIn>,
+    agentTypes.ArgumentsFor<Context>
   > =>
     makeServiceClass(name, config)
 
@@ -694,13 +771,21 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  * @category constructors
  * @since 0.1.0
  */
-export const asTool = <const Name extends string, R, RDefinition = never>(
-  agent: (agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>) &
-    Partial<agentTypes.HasDefinition<RDefinition>>,
+export const asTool = <
+  const Name extends string,
+  R,
+  RDefinition = never,
+  Args extends ReadonlyArray<unknown> = agentTypes.Arguments,
+  S = never
+>(
+  agent: (agentTypes.Agent<unknown, R, Args> | Effect.Effect<agentTypes.Agent<unknown, never, Args>, never, R>) &
+    Partial<agentTypes.HasDefinition<RDefinition>> &
+    Partial<agentTypes.RequiresForCalls<S>>,
   options: { readonly name: Name; readonly description: string }
-): agentTypes.AgentTool<Name, R, RDefinition> => {
-  // Sound: R is part of the tool's type, so R is in the context of its run.
-  const found = (Effect.isEffect(agent) ? agent : Effect.succeed(agent)) as Effect.Effect<agentTypes.Agent<unknown>>
+): agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>> & agentTypes.RequiresForCalls<S> => {
+  const given: unknown = Effect.isEffect(agent) ? agent : Effect.succeed(agent)
+  // Sound: R is part of the tool's type, so R is in the context of its run. A run checks its context itself.
+  const found = given as Effect.Effect<agentTypes.Agent<unknown>>
   // Sound: so is RDefinition, and it is in the context in which the tool is described.
   const define = agent[agentTypes.DefinedTypeId] as
     | agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId]
@@ -728,10 +813,11 @@ export const asTool = <const Name extends string, R, RDefinition = never>(
     ...own,
     tool: described.annotate(boundTool.BroughtHandler, own)
   })
-  const phantoms = { [agentTypes.ToolTypeId]: {}, [boundTool.OwnHandlerTypeId]: {} }
+  const phantoms = { [agentTypes.ToolTypeId]: {}, [agentTypes.CallTypeId]: {}, [boundTool.OwnHandlerTypeId]: {} }
   const marked: unknown = Object.assign(tool, phantoms)
   // Sound: annotate keeps the kind of a tool, and the services are phantoms.
-  return marked as agentTypes.AgentTool<Name, R, RDefinition>
+  return marked as agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>> &
+    agentTypes.RequiresForCalls<S>
 }
 
 const agentErrorOf =
@@ -748,29 +834,34 @@ const definitionOf = (
 }
 
 /** An agent that finds what it requires in the context of each call. */
-const makeValue = <A, R, RDefinition>(
+const makeValue = <A, R, RDefinition, Args extends ReadonlyArray<unknown>, S>(
   name: string,
-  config: agentBlueprint.AnyConfig
-): agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition> => {
+  config: agentBlueprint.AnyConfig = {}
+): agentTypes.Agent<A, R, Args> & agentTypes.HasDefinition<RDefinition> & agentTypes.RequiresForCalls<S> => {
   const blueprint = agentBlueprint.fromConfig(name, config, (effect) => effect)
-  const agent = { ...agentValue.makeAgent(blueprint), [agentTypes.DefinedTypeId]: definitionOf(name, config) }
-  // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
-  return agent as agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition>
+  const agent: unknown = {
+    ...agentValue.makeAgent(blueprint),
+    [agentTypes.DefinedTypeId]: definitionOf(name, config),
+    [agentTypes.CallTypeId]: {}
+  }
+  // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need, Args are the
+  // arguments with the context that it declares, and S is a phantom.
+  return agent as agentTypes.Agent<A, R, Args> & agentTypes.HasDefinition<RDefinition> & agentTypes.RequiresForCalls<S>
 }
 
 /** The number of classes of each name: two classes are two services. */
 const services = new Map<string, number>()
 
 /** The key of an agent, with the layer that builds it. */
-const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
+const makeServiceClass = <Self, Name extends string, A, R, RDefinition, Args extends ReadonlyArray<unknown>>(
   name: Name,
-  config: agentBlueprint.AnyConfig
-): agentTypes.ServiceClass<Self, Name, A, R, RDefinition> => {
+  config: agentBlueprint.AnyConfig = {}
+): agentTypes.ServiceClass<Self, Name, A, R, RDefinition, Args> => {
   const count = (services.get(name) ?? 0) + 1
   services.set(name, count)
   // Sound: the key of another class of the same name has a number behind the name, and nothing reads it
   const key = `effect-emissary/Agent/${name}${count === 1 ? "" : `#${count}`}` as `effect-emissary/Agent/${Name}`
-  const agentKey = Context.Service<Self, agentTypes.Agent<A>>()(key)
+  const agentKey = Context.Service<Self, agentTypes.Agent<A, never, Args>>()(key)
   const layer = Layer.effect(
     agentKey,
     Effect.gen(function* () {
@@ -778,8 +869,9 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
       const bound = yield* Effect.mapError(found, agentErrorOf(name))
       const captured = yield* Effect.context<never>()
       const blueprint = agentBlueprint.fromConfig(name, config, agentValue.withCaptured(captured), bound)
-      // Sound: A is the type of the output Schema of the configuration.
-      return agentValue.makeAgent(blueprint) as agentTypes.Agent<A>
+      const agent: unknown = agentValue.makeAgent(blueprint)
+      // Sound: A is the type of the output Schema of the configuration, Args are the arguments with the context that it declares.
+      return agent as agentTypes.Agent<A, never, Args>
     })
   )
   const statics: unknown = Object.assign(agentKey, {
@@ -789,5 +881,5 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
     ...agentValue.withOutputSchema(agentBlueprint.outputSchema(config))
   })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
-  return statics as agentTypes.ServiceClass<Self, Name, A, R, RDefinition>
+  return statics as agentTypes.ServiceClass<Self, Name, A, R, RDefinition, Args>
 }

@@ -41,6 +41,7 @@ export {
    * - `instructions`: the system message of a fresh conversation.
    * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
    * - `maxSteps`: model calls per user message.
+   * - `context`: the JSON Schema of the `RunContext` that each run needs, kept unchanged; absent means any.
    * - `retry`: the retries of a model call, see `Agent.Retry`; absent means the default.
    * - `timeouts`: limits of the time of each attempt of a model call in milliseconds, see `Agent.ModelTimeouts`; absent means none.
    * - `toolChoice`: the tools that the model may or must call, see `Agent.ToolChoice`; absent means `"auto"`.
@@ -238,6 +239,8 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
     "/structured_output",
     "/tools/*/parameters_schema",
     "/**/output/schema",
+    "/context",
+    "/**/agent/context",
     "/**/tools/*/parameters",
     "/**/tools/*/success",
     "/**/tools/*/failure"

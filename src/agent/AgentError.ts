@@ -46,6 +46,9 @@ export {
    * - `MaxDepth`: agents call agents deeper than `maxDepth`.
    * - `OptionsInvalid`: an option of the run cannot be meant, such as `maxSteps: 0` or a name that no option has, or its `context` could not
    *   be stored with its state. Nothing has run.
+   * - `ContextInvalid`: the context of the run does not fit the Schema that the agent `agent` declares, or a handler of the agent could not
+   *   read the context with `RunContext.read`. `issues` are the problems by path, without values. The context is checked before anything of
+   *   the agent runs. The agent may be a tool of another agent, whose run ends then: no answer of a model mends the context.
    * - `DelegateFailed`: a plan that runs as an agent failed. `error` is the tag of its
    *   error.
    * - `DefinitionChanged`, `InvalidDecision`: see `Run`.

@@ -77,6 +77,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as Run from "../agent/Run.ts"
+import type * as agentTypes from "../agent/internal/agentTypes.ts"
 import * as Message from "../conversation/Message.ts"
 import { hideContent, quote } from "../payload/internal/base.ts"
 import { plainSchema } from "../payload/internal/problems.ts"
@@ -152,6 +153,7 @@ export {
    * | `Exists` | there is a session under the id, of this agent and with this status; nothing was stored |
    * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
+   * | `ContextInvalid` | the agent declares a context, and the message has another one, with the problems by path; nothing was stored |
    * | `ContextDiffers` | the message has a context, and the layer sets another one for all messages (`run.context`); nothing was stored |
    * | `DefinitionInvalid` | the layer takes no definitions, has none with this digest, or no turn could run this one: its tools, models, options, signature or name are refused, or it has a secret. Nothing was stored. The failure of a turn where the host can no longer make the agent |
    * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), its registry has not the model, or the session is one of a plan; nothing was stored |
@@ -454,7 +456,7 @@ export {
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is the id of the message that an
    *   `InputAdded` takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
    * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
-   *   conversation or the store, or has not the `RunContext` that the agent reads. Or it was edited (`MessageEdited`) or withdrawn
+   *   conversation or the store, or has not the `RunContext` that the agent reads or declares. Or it was edited (`MessageEdited`) or withdrawn
    *   (`Withdrawn`) before its turn. Its id is free again.
    * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
    *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
@@ -563,13 +565,27 @@ export type {
    */
   RunResultBase,
   /**
-   * The name and the output of an agent: an agent, a bound plan, or the class of an `Agent.Service`, whose layer only the
+   * The name, the output and the context of an agent: an agent, a bound plan, or the class of an `Agent.Service`, whose layer only the
    * host needs. Of the class of a plan, pass the plan that it finds.
    *
    * @category models
    * @since 0.1.0
    */
-  Typed
+  Typed,
+  /**
+   * The arguments of a message to a session of a known agent, see {@link typed}.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  SendArguments,
+  /**
+   * Demands the context that an agent declares.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  WithContext
 } from "./internal/job.ts"
 
 /**
@@ -1470,6 +1486,84 @@ export const ask = Effect.fn("Session.ask")(function* (
   return answer.outcome === "Completed" ? answer.text : yield* new TurnIncomplete({ id, answer })
 })
 
+/**
+ * The operations of {@link typed}: {@link send}, {@link turn} and {@link ask} with the context that an agent declares.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TypedSessions<Args> {
+  /** Stores a message, see {@link send}. */
+  readonly send: (
+    ...message: job.SendArguments<Args>
+  ) => Effect.Effect<types.MessageReceipt, types.SessionError, Session>
+  /** Sends a message and waits for the end of its turn, see {@link turn}. */
+  readonly turn: (...message: job.SendArguments<Args>) => Effect.Effect<Answer, types.SessionError, Session>
+  /** Sends a message, and returns the text of the answer, see {@link ask}. */
+  readonly ask: (
+    ...message: job.SendArguments<Args>
+  ) => Effect.Effect<string, types.SessionError | TurnIncomplete, Session>
+}
+
+/**
+ * Messages to sessions of one agent, typed by the context that the agent declares.
+ *
+ * **When to use**
+ *
+ * Use it for an agent with a `context`: a message without its tenant does not compile. {@link send} knows no agent, and refuses the
+ * message when it is sent (`ContextInvalid`).
+ *
+ * **Details**
+ *
+ * A session that begins is one of this agent, and a session of another agent fails with `AgentDiffers`. The layer of the agent is
+ * not required.
+ *
+ * **Example** (A message has its tenant)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Agent, RunContext, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const Tenant = Schema.Struct({ tenant: Schema.String })
+ * const support = Agent.make("support", {
+ *   context: Tenant,
+ *   instructions: Effect.map(RunContext.read(Tenant), ({ tenant }) => `You help customers of ${tenant}.`)
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const chats = Session.typed(support)
+ *   assert.strictEqual(yield* chats.ask("chat/42", "Hello", { context: { tenant: "acme" } }), "Welcome!")
+ *
+ *   const error = yield* Effect.flip(Session.send("chat/42", "Hello"))
+ *   assert(error.reason._tag === "ContextInvalid")
+ *   assert.deepStrictEqual(error.reason.issues.map(({ path }) => path), ["/tenant"])
+ * })
+ *
+ * const sessions = Session.layer([support]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome!" }]))
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const typed = <A, Args extends ReadonlyArray<unknown> = agentTypes.Arguments>(
+  agent: job.Typed<A, Args>
+): TypedSessions<Args> => {
+  const of = ([id, input, options]: job.SendArguments<Args>) =>
+    [id, input, { ...options, agent: job.nameOf(agent) }] as const
+  return {
+    send: (...message) => send(...of(message)),
+    turn: (...message) => turn(...of(message)),
+    ask: (...message) => ask(...of(message))
+  }
+}
+
 const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
 
 /**
@@ -1535,9 +1629,9 @@ const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
  * @category combinators
  * @since 0.1.0
  */
-export const run = Effect.fn("Session.run")(function* <A>(
-  agent: job.Typed<A>,
-  options: job.RunOptions
+export const run = Effect.fn("Session.run")(function* <A, Args extends ReadonlyArray<unknown> = agentTypes.Arguments>(
+  agent: job.Typed<A, Args>,
+  options: job.RunOptions & job.WithContext<Args>
 ): Effect.fn.Return<job.RunResult<A>, types.SessionError, Session> {
   const { id, ifExists = "fail", input, ...sent } = options
   if (!isPolicy(ifExists)) {

@@ -1,5 +1,5 @@
 /** AGENT-1: what is inferred of agents. Compiled, never run. */
-import { Context, Effect, type Layer, Schema, type Stream } from "effect"
+import { Context, Effect, Layer, Schema, type Stream } from "effect"
 import { type LanguageModel, McpClient, Tool, Toolkit } from "effect/ai"
 import {
   Agent,
@@ -27,6 +27,7 @@ type Registry = ModelRegistry.ModelRegistry
 type Both = Tool.Handler<"get"> | Tool.Handler<"put"> | Db
 
 type ServicesOf<A> = A extends Agent.Agent<infer _, infer R> ? R : never
+type ServicesOfAny<A> = A extends Agent.Agent<infer _, infer R, never> ? R : never
 type DefinitionServicesOf<A> = A extends Agent.HasDefinition<infer R> ? R : never
 
 // A toolkit, a list, or an Effect of either
@@ -90,7 +91,9 @@ void result.output
 
 // The class form: the agent's key, its layer, and what the layer requires
 class Support extends Agent.Service<Support>()("support", { toolkit, instructions: Effect.map(Mail, () => "x") }) {}
-expectTypeOf(Support.layer).toEqualTypeOf<Layer.Layer<Support, AgentError.AgentError, Model | Both | Mail>>()
+expectTypeOf(Support.layer).toEqualTypeOf<
+  Layer.Layer<Support, AgentError.AgentError, Model | Both | Mail | Agent.NoServiceOfCall<Db>>
+>()
 expectTypeOf(Support.key).toEqualTypeOf<"effect-emissary/Agent/support">()
 expectTypeOf(Effect.flatMap(Support, (support) => support.ask("x"))).toEqualTypeOf<
   Effect.Effect<string, AgentError.AgentError | AgentError.RunIncomplete, Support>
@@ -99,13 +102,13 @@ expectTypeOf<DefinitionServicesOf<typeof Support>>().toEqualTypeOf<Mail>()
 
 // Agents as tools: whatever running the agent requires
 const tool = Agent.asTool(fromToolkit, { name: "delegate", description: "d" })
-expectTypeOf(tool).toEqualTypeOf<Agent.AgentTool<"delegate", Model | Both>>()
+expectTypeOf(tool).toEqualTypeOf<Agent.AgentTool<"delegate", Model | Both> & Agent.RequiresForCalls<Db>>()
 const delegating = Agent.make("a", { toolkit: [tool, Get], model: "p/m" })
 expectTypeOf<ServicesOf<typeof delegating>>().toEqualTypeOf<Registry | Model | Both>()
 const inToolkit = Agent.make("a", { toolkit: Toolkit.make(tool) })
 expectTypeOf<ServicesOf<typeof inToolkit>>().toEqualTypeOf<Model | Both>()
 const serviceTool = Agent.asTool(Support, { name: "support", description: "d" })
-expectTypeOf(serviceTool).toEqualTypeOf<Agent.AgentTool<"support", Support, Mail>>()
+expectTypeOf(serviceTool).toEqualTypeOf<Agent.AgentTool<"support", Support, Mail> & Agent.RequiresForCalls<never>>()
 const asking = Agent.make("a", { toolkit: [serviceTool] })
 expectTypeOf<ServicesOf<typeof asking>>().toEqualTypeOf<Model | Support>()
 // Its definition is part of the other's, and requires what that requires
@@ -148,6 +151,71 @@ expectTypeOf<
 expectTypeOf<AgentError.RunIncomplete["result"]>().toEqualTypeOf<
   Exclude<Agent.Result<never>, { readonly outcome: "Completed" }>
 >()
+
+// PEOPLE-4: an agent that declares a context requires it for each fresh run
+const Tenant = Schema.Struct({ tenant: Schema.String, since: Schema.optionalKey(Schema.DateTimeUtcFromString) })
+const tenanted = Agent.make("a", { context: Tenant, toolkit: [Get] })
+expectTypeOf<ServicesOfAny<typeof tenanted>>().toEqualTypeOf<Model | Tool.Handler<"get">>()
+class Tenanted extends Agent.Service<Tenanted>()("tenanted", { context: Tenant }) {}
+declare const one: Effect.Success<typeof Tenanted>
+const acme = { context: { tenant: "acme", since: "2026-01-01T00:00:00Z" } }
+for (const agent of [tenanted, one]) {
+  void [agent.run("x", acme), agent.ask(undefined, acme), agent.stream("x", { ...acme, maxSteps: 1 })]
+  // @ts-expect-error the tenant is forgotten
+  void agent.run("x")
+  // @ts-expect-error the tenant is forgotten
+  void agent.ask("x", { maxSteps: 1 })
+  // @ts-expect-error the tenant is forgotten
+  void agent.stream("x", {})
+  // @ts-expect-error the tenant is a text
+  void agent.run("x", { context: { tenant: 1 } })
+  // @ts-expect-error the context is the encoded form
+  void agent.run("x", { context: { tenant: "acme", since: new Date() } })
+}
+expectTypeOf<Agent.ContextIn<Parameters<typeof tenanted.run>>>().toExtend<(typeof Tenant)["Encoded"]>()
+expectTypeOf<(typeof Tenant)["Encoded"]>().toExtend<Agent.ContextIn<Parameters<typeof tenanted.run>>>()
+// `never` is any agent, and an agent that needs a context is no agent without one
+expectTypeOf<typeof tenanted>().toExtend<Agent.Agent<string, unknown, never>>()
+expectTypeOf<typeof bare>().toExtend<Agent.Agent<string, unknown, never>>()
+expectTypeOf<typeof tenanted>().not.toExtend<Agent.Agent<string, unknown>>()
+// @ts-expect-error the encoded form of a context is a JSON object
+void Agent.make("a", { context: Schema.String })
+
+// An agent that is a tool has the context of the agent that calls it
+const tenantTools = [
+  Agent.asTool(tenanted, { name: "value", description: "d" }),
+  Agent.asTool(Tenanted, { name: "service", description: "d" })
+]
+expectTypeOf(tenantTools[0]).toExtend<
+  Agent.AgentTool<"value" | "service", unknown, unknown, { readonly tenant: string }> | undefined
+>()
+void Agent.make("a", { context: Tenant, toolkit: tenantTools })
+void Agent.make("a", { context: Schema.Struct({ tenant: Schema.String, user: Schema.String }), toolkit: tenantTools })
+// @ts-expect-error the agent around declares no context
+void Agent.make("a", { toolkit: tenantTools })
+// @ts-expect-error the agent around declares another one
+void Agent.make("a", { toolkit: Toolkit.make(...tenantTools), context: Schema.Struct({ user: Schema.String }) })
+// @ts-expect-error an agent of a service, too
+void Agent.Service<"b">()("b", { toolkit: tenantTools, context: Schema.Struct({ tenant: Schema.Int }) })
+// @ts-expect-error an Effect that finds the tools, too
+void Agent.make("a", { toolkit: Effect.succeed(tenantTools) })
+
+// PEOPLE-4: a service that a tool requires for each call is the service of the caller, and a layer refuses the tool
+void Effect.provideService(fromToolkit.ask("x"), Db, { url: "of the request" })
+class OfLayer extends Agent.Service<OfLayer>()("of-layer", { toolkit: [Put] }) {}
+declare const withDb: Layer.Layer<Model | Db | Tool.Handler<"put">>
+expectTypeOf(Layer.provide(OfLayer.layer, withDb)).toEqualTypeOf<
+  Layer.Layer<OfLayer, AgentError.AgentError, Agent.NoServiceOfCall<Db>>
+>()
+const askOfLayer = Effect.flatMap(OfLayer, (agent) => agent.ask("x"))
+// @ts-expect-error the Db of the layer would be the Db of all calls
+void Effect.runPromise(Effect.provide(askOfLayer, Layer.provide(OfLayer.layer, withDb)))
+class Behind extends Agent.Service<Behind>()("behind", { toolkit: Effect.succeed([tool]) }) {}
+expectTypeOf(Behind.layer).toEqualTypeOf<
+  Layer.Layer<Behind, AgentError.AgentError, Model | Both | Agent.NoServiceOfCall<Db>>
+>()
+class Clean extends Agent.Service<Clean>()("clean", { toolkit: [Get] }) {}
+expectTypeOf(Clean.layer).toEqualTypeOf<Layer.Layer<Clean, AgentError.AgentError, Model | Tool.Handler<"get">>>()
 
 // @ts-expect-error an agent is made of tools, not of their names
 Agent.make("a", { toolkit: ["get"] })

@@ -1,4 +1,4 @@
-import { type Context, Effect, type Layer, Schema, type Stream } from "effect"
+import { Context, Effect, type Layer, Schema, type Stream } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Sharding } from "effect/cluster"
 import { Agent, type ModelRegistry, type ToolResolver, type VersionedStore } from "effect-emissary"
@@ -96,6 +96,52 @@ expectTypeOf(Effect.flatMap(Film, (film) => Session.run(film, job))).toEqualType
 
 // @ts-expect-error there is no policy of this name
 void Session.run(judge, { ...job, ifExists: "continue" })
+
+// PEOPLE-4: a message to an agent that is known has the context that the agent declares
+
+const Tenant = Schema.Struct({ tenant: Schema.String })
+const desk = Agent.make("desk", { context: Tenant })
+class Desk extends Agent.Service<Desk>()("desk-service", { context: Tenant }) {}
+const acme = { context: { tenant: "acme" } }
+
+expectTypeOf(Session.layer([desk, Desk, one])).toEqualTypeOf<
+  Layer.Layer<Session.Session, never, Desk | Tool.Handler<"add"> | Services>
+>()
+for (const agent of [Session.typed(desk), Session.typed(Desk)]) {
+  void [agent.send("a", "x", acme), agent.turn("a", "x", { ...acme, whenBusy: "steer" }), agent.ask("a", "x", acme)]
+  // @ts-expect-error the tenant is forgotten
+  void agent.send("a", "x")
+  // @ts-expect-error the tenant is forgotten
+  void agent.turn("a", "x", { whenBusy: "steer" })
+  // @ts-expect-error the tenant is a text
+  void agent.ask("a", "x", { context: { tenant: 1 } })
+  // @ts-expect-error the agent is known
+  void agent.send("a", "x", { ...acme, agent: "other" })
+}
+void [Session.run(desk, { ...job, ...acme }), Session.run(Desk, { ...job, ...acme })]
+// @ts-expect-error the tenant is forgotten
+void Session.run(desk, job)
+// @ts-expect-error the tenant is forgotten
+void Session.run(Desk, { ...job, context: {} })
+void Session.typed(one).send("a", "x")
+expectTypeOf(Session.typed(one).ask("a", "x", acme)).toEqualTypeOf<ReturnType<typeof Session.ask>>()
+
+// PEOPLE-4: the turns of a session have the services of its layer, so a tool that requires a service for each call is refused
+
+class User extends Context.Service<User, { readonly id: string }>()("types/User") {}
+const Mine = Tool.make("mine", { success: Schema.String, dependencies: [User] })
+const personal = Agent.make("personal", { toolkit: [Mine] })
+type Refused = Agent.NoServiceOfCall<User>
+expectTypeOf(Session.layer([one, personal])).toEqualTypeOf<
+  Layer.Layer<Session.Session, never, User | Refused | Tool.Handler<"add"> | Tool.Handler<"mine"> | Services>
+>()
+expectTypeOf(ClusterSession.layer([personal])).toEqualTypeOf<
+  Layer.Layer<
+    Session.Session,
+    never,
+    User | Refused | Tool.Handler<"mine"> | Services | Sharding.Sharding | SqlClient.SqlClient
+  >
+>()
 
 // HOUSE-1: the functions have the types of the table, and the Schema of options has each of their members
 

@@ -50,7 +50,8 @@ export type AnyConfig = agentTypes.Config<
   agentTypes.ModelSource | undefined,
   agentTypes.Text,
   agentTypes.Tools,
-  Schema.Top
+  Schema.Top,
+  agentTypes.ContextSchema
 >
 
 type BoundTools = Effect.Effect<ReadonlyArray<boundTool.BoundTool>, AgentError.Reason>
@@ -213,6 +214,7 @@ const describe = Effect.fnUntraced(function* (
     maxSteps: config.maxSteps,
     output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
     reasoning: config.reasoning,
+    context: yield* contextJson(config),
     retry: yield* retryOf(config),
     ...(yield* limitsOf(config)),
     budget: yield* budgetOf(config),
@@ -507,6 +509,25 @@ const bindingsIn = (tools: ReadonlyArray<Tool.Any>): Effect.Effect<ReadonlyArray
     ])
   )
 
+/** The check of the context of a run by the Schema that the agent declares. */
+const takingBy = (agent: string, schema: Schema.Codec<unknown, unknown>): agentParts.Blueprint<unknown>["takes"] => {
+  const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
+  return (context) =>
+    Effect.mapError(decode(context, { errors: "all" }), (error) =>
+      agentReason.makeReason("ContextInvalid", { agent, issues: problemsFromSchemaError(error, context) })
+    )
+}
+
+const contextSchema = (json: JsonObject) =>
+  Effect.mapError(JsonSchema.make(json, { what: "context schema" }), agentReason.invalidDefinition)
+
+/** The JSON Schema of the context that an agent declares. Other keys are left as they are: agents inside may read them. */
+const contextJson = Effect.fnUntraced(function* ({ context }: AnyConfig) {
+  if (context === undefined) return undefined
+  const { additionalProperties: others, ...json } = yield* JsonSchema.fromSchema(context, { what: "context schema" })
+  return others === undefined || others === false ? json : { ...json, additionalProperties: others }
+}, Effect.mapError(agentReason.invalidDefinition))
+
 /** An agent that came as data, with its tools bound, within the services that were captured for it. */
 export const fromDefinition = Effect.fnUntraced(function* (
   name: string,
@@ -516,12 +537,15 @@ export const fromDefinition = Effect.fnUntraced(function* (
 ) {
   const offered = yield* offer(bound, yield* agentOutput.outputOfDefinition(definition))
   const { output } = offered
+  const { context } = definition
+  const takes = context && takingBy(name, JsonSchema.codec(yield* contextSchema(context)))
   const instructions = Effect.succeed(definition.instructions)
   const parts = Effect.map(definitionOfRun(definition), (run) => ({ ...offered, definition, instructions, ...run }))
   const resolve = resolveWith(onceWhile(nothing, parts))
   return {
     name,
     output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
+    takes,
     within,
     resolve,
     check: Effect.fnUntraced(function* (model: string | undefined) {
@@ -551,6 +575,7 @@ export const fromConfig = (
   return {
     name,
     output: outputSchema(config),
+    takes: config.context && takingBy(name, config.context),
     within,
     resolve: resolveWith(
       isFound ? parts : onceWhile(dependencies, parts),

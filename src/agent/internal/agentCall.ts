@@ -51,6 +51,9 @@ export const withChild = (
   return { ...call, timeout: Duration.infinity, execute: body, delegates: true }
 }
 
+/** Failures of an agent that the model of the agent around cannot mend. */
+const endsTheRun: ReadonlySet<AgentError.Reason["_tag"]> = new Set(["ContextInvalid", "DefinitionChanged", "MaxDepth"])
+
 const callAgent = (
   run: agentParts.ActiveRun,
   agent: agentTypes.Agent<unknown>,
@@ -88,7 +91,7 @@ const callAgent = (
       return isStopped ? agentRecorder.untilInterrupted : Effect.succeed(agentTool.toToolResult(agent.name, result))
     }),
     Effect.catch((error) => {
-      if (error.reason._tag === "MaxDepth" || error.reason._tag === "DefinitionChanged") end.fatal.push(error)
+      if (endsTheRun.has(error.reason._tag)) end.fatal.push(error)
       const logged = telemetry.logUnexpected(
         `Agent ${JSON.stringify(agent.name)}, called as a tool, failed with ${error.reason._tag}`,
         agentReason.bottomOf(error)

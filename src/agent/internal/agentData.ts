@@ -129,6 +129,7 @@ const head = {
   maxSteps: withDefault(Schema.Union([Schema.Finite, Schema.Literal("unlimited")]), defaultMaxSteps),
   reasoning: Schema.optionalKey(ReasoningLevel),
   output: Schema.optionalKey(Output),
+  context: Schema.optionalKey(JsonObjectSchema),
   retry: Schema.optionalKey(RetryPolicy),
   timeouts: Schema.optionalKey(modelTimeouts.Limits),
   toolChoice: Schema.optionalKey(ToolChoice),
@@ -166,6 +167,7 @@ export interface Tool extends ToolContract.ToolContract {
  * - `instructions`: the system message of a fresh conversation.
  * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
  * - `maxSteps`: model calls per user message.
+ * - `context`: the JSON Schema of the `RunContext` that each run needs.
  * - `retry`: retries of model calls, see `Agent.Retry`.
  * - `timeouts`: limits of the time of model calls, see `Agent.ModelTimeouts`; `toolChoice`, `concurrency` and `repeatedCalls`: see
  *   `Agent.Config`.
@@ -437,6 +439,7 @@ const ownIssues = (
   return [
     ...fieldIssues(path, definition, places),
     ...schemaIssues(check, path + places.outputSchema, output?.schema),
+    ...schemaIssues(check, `${path}/context`, definition.context),
     ...toolNameIssues(toolsAt, tools),
     ...tools.flatMap((tool, index) => toolIssues(check, tool, `${toolsAt}/${index}`, places))
   ]
@@ -730,6 +733,7 @@ const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
   const {
     budget,
     concurrency,
+    context,
     instructions,
     maxSteps,
     model,
@@ -754,6 +758,7 @@ const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
   if (perRun !== undefined) parts["/perRun"] = perRun.join(" ")
   if (instructions !== undefined) parts["/instructions"] = short(yield* Digest.sha256(instructions))
   if (output !== undefined) parts["/output"] = short(yield* Digest.sha256({ ...output }))
+  if (context !== undefined) parts["/context"] = short(yield* Digest.sha256(context))
   if (Object.keys(modelOptions).length > 0) parts["/modelOptions"] = short(yield* Digest.sha256(modelOptions))
   const agents = new Map<string, string>()
   for (const [index, tool] of tools.entries()) {

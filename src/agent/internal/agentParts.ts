@@ -12,6 +12,7 @@ import type * as Scope from "effect/Scope"
 import type { AiError } from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Message from "../../conversation/Message.ts"
+import type { JsonObject } from "../../payload/Json.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import type * as ledger from "../../run/internal/ledger.ts"
 import type * as planRunParts from "../../run/internal/planRunParts.ts"
@@ -20,6 +21,7 @@ import type * as runTransition from "../../run/internal/runTransition.ts"
 import type * as ToolContract from "../../tool/ToolContract.ts"
 import type * as boundTool from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
+import type * as agentReason from "./agentReason.ts"
 import type * as agentData from "./agentData.ts"
 import type * as agentOutput from "./agentOutput.ts"
 import type * as agentRecorder from "./agentRecorder.ts"
@@ -36,6 +38,8 @@ export interface Blueprint<out A> {
   readonly name: string
   /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top | undefined
+  /** Fails for a context that the agent does not take. Absent for an agent that declares none. */
+  readonly takes?: ((context: JsonObject) => Effect.Effect<unknown, agentReason.ReasonOf<"ContextInvalid">>) | undefined
   /** Everything of the agent runs within the services that were captured for it. */
   readonly within: Wrap
   /** The agent for one run, with what is chosen in place of its own. The scope is the scope of the run. */

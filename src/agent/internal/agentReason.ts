@@ -5,6 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as PayloadError from "../../payload/PayloadError.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 
@@ -47,6 +48,7 @@ export const PlainReason = Schema.TaggedUnion({
   ContextWindowFailed: { problem: Schema.String, error: Schema.optionalKey(Schema.String) },
   MaxDepth: { limit: Schema.Int },
   OptionsInvalid: { problem: Schema.String },
+  ContextInvalid: { agent: Schema.String, issues: Schema.Array(PayloadError.Problem) },
   DelegateFailed: {
     error: Schema.String,
     problem: Schema.optionalKey(Schema.String),
@@ -110,6 +112,7 @@ interface Advice {
   readonly retry: string
   readonly again: string
   readonly window: string
+  readonly context: string
   readonly accept: string | undefined
 }
 
@@ -119,6 +122,7 @@ const advice = {
     retry: "allow more retries (retry)",
     again: "resume the run from the state of this error",
     window: "Resume the state of this error with another contextWindow",
+    context: 'Pass it with the run option "context"',
     accept: undefined
   },
   session: {
@@ -126,11 +130,12 @@ const advice = {
     retry: "set run.retry in the options of the layer",
     again: "send a message or call resume",
     window: "Change the contextWindow of the agent, then send a message or call resume",
+    context: "Send the message with a context that fits",
     accept: 'set run.onChange to "accept" in the options of the layer'
   }
 } satisfies Record<string, Advice>
 
-const explainPlain = ({ again, cause, retry, window }: Advice) =>
+const explainPlain = ({ again, cause, context, retry, window }: Advice) =>
   PlainReason.match({
     ModelFailed: ({ error, model, problem, retryable }) => {
       const found = `expected an answer from ${modelName(model)}, got ${error}${problem === undefined ? "" : `: ${problem}`}`
@@ -158,6 +163,8 @@ const explainPlain = ({ again, cause, retry, window }: Advice) =>
     MaxDepth: ({ limit }) =>
       `expected agents nested at most ${limit} deep, got another agent inside. Raise maxDepth, or remove the circle of agents that call each other.`,
     OptionsInvalid: ({ problem }) => `the options of the run are refused: ${problem}`,
+    ContextInvalid: ({ agent, issues }) =>
+      `expected the context that the agent ${JSON.stringify(agent)} declares: ${PayloadError.render("", issues)}. ${context}.`,
     DelegateFailed: ({ error, problem }) =>
       `expected an answer, got ${problem === undefined ? error : `${error}: ${problem}`}. ${cause}, then ${again}.`
   })

@@ -333,12 +333,13 @@ const runInSpan = <A>(live: Performing, blueprint: agentParts.Blueprint<A>, spec
 
 /** The agent for a run, and the state of the run, with the event that began it, or with changes of the agent since the state. */
 const resolveFor = Effect.fnUntraced(function* <A>(
-  { name, resolve }: agentParts.Blueprint<A>,
+  { name, resolve, takes }: agentParts.Blueprint<A>,
   spec: agentParts.RunSpec,
   around: Around
 ) {
   const { state } = spec
   const { modelOptions, reasoning } = spec.options
+  if (takes !== undefined) yield* takes(around.data)
   const agent = yield* resolve({ model: spec.model, modelOptions, reasoning })
   if (state !== undefined) return { agent, state, changed: yield* changedSince(name, agent, state, spec) }
   const first = yield* firstEvent(name, agent, spec, around)

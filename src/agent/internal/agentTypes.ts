@@ -337,16 +337,33 @@ export const nameOfService = (service: object): string | undefined => {
     : undefined
 }
 
-/** An agent, or anything else that runs like one. `A` is the type of its answer, `R` the services that a run requires. */
-export interface Agent<out A, out R = never> {
+/** The Schema of a context: its encoded side is a JSON object, and needs no services. */
+export type ContextSchema<C = JsonObject> = Schema.Codec<unknown, C>
+
+/** The arguments of a run of an agent that declares no context. */
+export type Arguments = [input?: Input, options?: Options]
+
+/** The arguments of a run of an agent that declares a context. */
+export type ArgumentsWith<C> = [input: Input, options: Options & { readonly context: C }]
+
+/** The arguments of the runs of an agent with this Schema of its context. */
+export type ArgumentsFor<Context extends ContextSchema> = [Context] extends [never]
+  ? Arguments
+  : ArgumentsWith<Context["Encoded"]>
+
+/** The context that the arguments of a run have. */
+export type ContextIn<Args> = [Args] extends [readonly [unknown, { readonly context: infer C }]] ? C : unknown
+
+/**
+ * An agent, or anything else that runs like one. `A` is the type of its answer, `R` the services that a run requires, `Args` the
+ * arguments of a run: with `never` it is any agent, whatever context a run needs.
+ */
+export interface Agent<out A, out R = never, in Args extends ReadonlyArray<unknown> = Arguments> {
   readonly [TypeId]: TypeId
   readonly name: string
-  readonly run: (input?: Input, options?: Options) => Effect.Effect<Result<A>, AgentError.AgentError, R>
-  readonly ask: (
-    input?: Input,
-    options?: Options
-  ) => Effect.Effect<A, AgentError.AgentError | AgentError.RunIncomplete, R>
-  readonly stream: (input?: Input, options?: Options) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
+  readonly run: (...args: Args) => Effect.Effect<Result<A>, AgentError.AgentError, R>
+  readonly ask: (...args: Args) => Effect.Effect<A, AgentError.AgentError | AgentError.RunIncomplete, R>
+  readonly stream: (...args: Args) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
   readonly resume: (state: State, options?: ResumeOptions) => Effect.Effect<Result<A>, AgentError.AgentError, R>
   readonly resumeStream: (
     state: State,
@@ -373,8 +390,17 @@ export interface Bound extends Agent<Schema.Json>, HasDefinition<never> {
 }
 
 /** A class made by {@link Agent.Service}: the key of the agent in a context, with the layer that builds it. */
-export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
-  extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, HasDefinition<RDefinition> {
+export interface ServiceClass<
+  Self,
+  Name extends string,
+  A,
+  R,
+  RDefinition,
+  Args extends ReadonlyArray<unknown> = Arguments
+>
+  extends
+    Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A, never, Args>>,
+    HasDefinition<RDefinition> {
   readonly layer: Layer.Layer<Self, AgentError.AgentError, R>
 }
 
@@ -387,9 +413,9 @@ export const ToolTypeId: ToolTypeId = "~effect-emissary/agent/AgentTool"
 
 /**
  * A tool that is an agent. It needs no handler; `R` is what running the agent requires, `RDefinition` what its definition
- * requires. Both become requirements of the agent that has the tool.
+ * requires. Both become requirements of the agent that has the tool. `C` is the context that the agent declares.
  */
-export interface AgentTool<out Name extends string, out R, out RDefinition = never>
+export interface AgentTool<out Name extends string, out R, out RDefinition = never, in C = unknown>
   extends
     WithOwnHandler<R>,
     Tool.ProviderDefined<
@@ -403,7 +429,7 @@ export interface AgentTool<out Name extends string, out R, out RDefinition = nev
         readonly failureMode: "error"
       }
     > {
-  readonly [ToolTypeId]: { readonly _RDefinition: Types.Covariant<RDefinition> }
+  readonly [ToolTypeId]: { readonly _RDefinition: Types.Covariant<RDefinition>; readonly _C: Types.Contravariant<C> }
 }
 
 /**
@@ -481,7 +507,8 @@ export interface Config<
   out Model extends ModelSource | undefined,
   out Instructions extends Text,
   out ToolsIn extends Tools,
-  out Output extends Schema.Top
+  out Output extends Schema.Top,
+  out Context extends ContextSchema = ContextSchema
 > {
   /**
    * `"provider/model"`, which `ModelRegistry` resolves, a list of names, where each model follows a model that has
@@ -504,6 +531,13 @@ export interface Config<
   readonly instructions?: Instructions | undefined
   /** The tools that the model may call, see `Agent.Tools`; none by default. */
   readonly toolkit?: ToolsIn | undefined
+  /**
+   * A Schema of the `RunContext` that each run needs, a tenant for example; none by default. With it the option `context` of
+   * a run is required by type, in the encoded form of the Schema, and a run with another context fails with `ContextInvalid` before
+   * anything of the agent runs. Tools and instructions read it with `RunContext.read`. Keys that the Schema does not name are left
+   * as they are. An agent that is a tool has the context of the agent that calls it.
+   */
+  readonly context?: Context | undefined
   /** The number of model calls for each message of the user, or `"unlimited"`; default 16. */
   readonly maxSteps?: number | "unlimited" | undefined
   /**
@@ -546,6 +580,55 @@ type ToolOf<T> = T extends Toolkit.Any
       : T extends Effect.Effect<infer A, infer _E, infer _R>
         ? ToolOf<A>
         : never
+
+/** The context that suits all agents among some tools. */
+type ContextOfTools<T> = (
+  T extends AgentTool<infer _Name, infer _R, infer _RDefinition, infer C> ? (context: C) => void : never
+) extends (context: infer C) => void
+  ? C
+  : unknown
+
+/** Demands a Schema of a context that the agents among the tools take, because they have the context of the agent that calls them. */
+export type ContextForTools<ToolsIn, Context extends ContextSchema> = [
+  [Context] extends [never] ? JsonObject : Context["Encoded"]
+] extends [ContextOfTools<ToolOf<ToolsIn>>]
+  ? unknown
+  : { readonly context: ContextSchema<ContextOfTools<ToolOf<ToolsIn>>> }
+
+/**
+ * The services that the tools of an agent require for each call (`dependencies` of `Tool.make`). An agent over a layer would have the
+ * services of the layer in their place.
+ */
+export type CallServices<T> = T extends Toolkit.Any | ReadyToolkit
+  ? CallServicesOf<T["tools"][keyof T["tools"]]>
+  : T extends ReadonlyArray<infer One>
+    ? CallServicesOf<One>
+    : T extends Effect.Effect<infer A, infer _E, infer _R>
+      ? CallServices<A>
+      : never
+
+type CallServicesOf<T> = T extends RequiresForCalls<infer S> ? S : Tool.Requirements<T>
+
+export type CallTypeId = "~effect-emissary/agent/Agent/Call"
+
+/** Type identifier of agents whose calls of tools may require services. */
+export const CallTypeId: CallTypeId = "~effect-emissary/agent/Agent/Call"
+
+/** An agent whose calls of tools require `S`. */
+export interface RequiresForCalls<out S> {
+  readonly [CallTypeId]: { readonly _S: Types.Covariant<S> }
+}
+
+/**
+ * No service, but the reason why a layer does not compile: a tool requires `S` for each of its calls, and the layer would provide the
+ * `S` that it was built with to all of them.
+ */
+export interface ServiceOfCall<in out S> {
+  readonly "a tool requires this service for each call, and a layer has it once: get it where the handlers are made (toLayer), or pass data as context": Types.Invariant<S>
+}
+
+/** The requirement of a layer over tools that require `S` for each call. */
+export type NoServiceOfCall<S> = [S] extends [never] ? never : ServiceOfCall<S>
 
 /**
  * The services that a {@link Text} or {@link Tools} value needs to be resolved.

@@ -6,12 +6,14 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
+import type { JsonObject } from "../../payload/Json.ts"
 import * as liveRun from "../../run/internal/liveRun.ts"
 import type { Event, State } from "../../run/internal/runParts.ts"
 import type * as ToolContract from "../../tool/ToolContract.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as AgentError from "../AgentError.ts"
 import type * as agentParts from "./agentParts.ts"
+import type * as agentReason from "./agentReason.ts"
 import * as agentRun from "./agentRun.ts"
 import * as agentShown from "./agentShown.ts"
 import * as agentTypes from "./agentTypes.ts"
@@ -30,7 +32,7 @@ export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
 const blueprintKey = "~effect-emissary/agent/Agent/Blueprint"
 
 /** The blueprint of an agent. Copies of an agent keep it. */
-const blueprintOf = <A>(agent: agentTypes.Agent<A, unknown>): agentParts.Blueprint<A> =>
+const blueprintOf = <A>(agent: agentTypes.Agent<A, unknown, never>): agentParts.Blueprint<A> =>
   // Sound: all agents are made by `makeAgent`.
   (agent as typeof agent & { readonly [blueprintKey]: agentParts.Blueprint<A> })[blueprintKey]
 
@@ -52,8 +54,14 @@ export const check = (
   )
 }
 
+/** Fails for a context that no run of the agent takes. */
+export const checkContext = (
+  agent: agentTypes.Agent<unknown>,
+  context: JsonObject
+): Effect.Effect<unknown, agentReason.ReasonOf<"ContextInvalid">> => blueprintOf(agent).takes?.(context) ?? Effect.void
+
 /** The agent over services that it requires. */
-export const over = <A, R>(agent: agentTypes.Agent<A, R>, services: Context.Context<R>): agentTypes.Agent<A> => {
+export const over = <A, R>(agent: agentTypes.Agent<A, R, never>, services: Context.Context<R>): agentTypes.Agent<A> => {
   const blueprint = blueprintOf(agent)
   const { within } = blueprint
   return {

@@ -12,6 +12,7 @@ import * as runParts from "../../run/internal/runParts.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as Question from "../../tool/Question.ts"
+import type * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import type * as ToolResult from "../../tool/ToolResult.ts"
 import * as answers from "../../tool/internal/answers.ts"
@@ -20,6 +21,7 @@ import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentCall from "./agentCall.ts"
 import type * as agentParts from "./agentParts.ts"
+import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import * as callContracts from "./callContracts.ts"
 
@@ -292,6 +294,8 @@ const executeBatch = (
       const one = ready[index]
       if (one === undefined || end.suspended?.has(callId) === true) return Effect.void
       const { name } = one.runnable.part
+      const unread = toolCall.contextErrorIn(cause)
+      if (unread !== undefined) end.fatal.push(recorder.fail(unreadable(recorder.state.agent, unread)))
       return toolCall.flatMapNow(passTool({ agent, run, call: one.call, result }), ({ result: passed = result }) => {
         const asked = agentRecorder.mustWait(run) ? undefined : askedIn(one.call, passed)
         return asked === undefined
@@ -304,6 +308,16 @@ const executeBatch = (
     const [error] = end.fatal
     return error === undefined ? Effect.void : Effect.fail(recorder.fail(error.reason))
   })
+}
+
+/** The reason of a run whose handler could not read the context: no answer of the model mends the context. */
+const unreadable = (agent: string, { issues, missing }: RunContext.RunContextError) => {
+  const absent = missing.map((name) => ({
+    path: `/${name.replaceAll(".", "/")}`,
+    expected: "a value",
+    found: "nothing"
+  }))
+  return agentReason.makeReason("ContextInvalid", { agent, issues: [...absent, ...issues] })
 }
 
 const readAsked = Schema.decodeUnknownOption(Schema.toCodecJson(Question.Asked))

@@ -218,6 +218,7 @@ const schemaLosses = (
 const lossesOf = ({
   budget,
   concurrency,
+  context,
   model,
   output,
   perRun,
@@ -230,6 +231,7 @@ const lossesOf = ({
   ...lossIf(output?.strategy === "tool", "/output/strategy", `the output strategy "tool" (written as "native")`),
   ...(output === undefined ? [] : schemaLosses(output.schema, "/output/schema", "root")),
   ...lossIf(typeof model === "object", "/model", "the models behind the first one"),
+  ...lossIf(context !== undefined, "/context", "the schema of the context that a run needs"),
   ...lossIf(retry !== undefined, "/retry", "the retries of model calls"),
   ...lossIf(timeouts !== undefined, "/timeouts", "the limits of time of model calls"),
   ...lossIf(toolChoice !== undefined, "/toolChoice", "the choice of tools"),

@@ -132,6 +132,18 @@ const forbid = (message: string): Effect.Effect<never, Refusal> => Effect.fail(r
 
 const foreignSession = "This caller may not touch this session."
 
+const unfit = refuse("internal", "The server has no context for this caller that the agent reads.")
+
+/** An error of a call for a caller. A context that `Authorize` has returned is no fault of the caller. */
+const failFor =
+  (caller: Caller, { context }: service.Payload) =>
+  (error: Failure) => {
+    const isOwn = context !== caller.context || (caller.access === "full" && caller.context === undefined)
+    if (error._tag !== "SessionError" || error.reason._tag !== "ContextInvalid" || isOwn) return Effect.fail(error)
+    const problem = `${error.message}: the context of the caller ${JSON.stringify(caller.name)} comes from Authorize`
+    return Effect.andThen(Effect.logError(problem), Effect.fail(unfit))
+  }
+
 const foreign = refuse("forbidden", "A page of another origin may not do this.")
 
 const bearerOf = (header: string | undefined): string | undefined => /^bearer +(\S+)\s*$/i.exec(header ?? "")?.[1]
@@ -483,6 +495,9 @@ export const make = (hosted: service.Service, authorize: Authorize, options: Opt
       ? service.callOf<Failure>(views, name)(id, payload)
       : service.callOf<Failure>(hosted, name)(...(about === "session" ? [id] : []), ...argumentsOf(payload))
 
+  const callFor = (caller: Caller, ...asked: Parameters<typeof call>) =>
+    Effect.catch(call(...asked), failFor(caller, asked[2]))
+
   /** The response of a stream, which ends with the token of the caller. */
   const respondStream = (
     caller: Caller,
@@ -521,7 +536,7 @@ export const make = (hosted: service.Service, authorize: Authorize, options: Opt
     state: (caller, id) => Effect.andThen(permitted(caller, "chat/state", id), views["chat/state"](id)),
     history: (caller, id) => Effect.andThen(permitted(caller, "chat/history", id), views["chat/history"](id)),
     command: Effect.fnUntraced(function* (caller, name, id, given) {
-      const receipt = yield* call(...(yield* permitted(caller, name, id, given)))
+      const receipt = yield* callFor(caller, ...(yield* permitted(caller, name, id, given)))
       return isReceipt(receipt) ? receipt : yield* Effect.die(new Error(`expected a receipt of ${name}`))
     }),
     events: (id, after) => views["chat/events"](id, defined({ after })),
@@ -574,7 +589,7 @@ export const make = (hosted: service.Service, authorize: Authorize, options: Opt
         const { message, part } = asked.query
         return yield* views[routes.file](id, yield* readPlace({ message, part: Number(part) }))
       }
-      const seen = seenBy(asked.caller, yield* call(route, id, payload))
+      const seen = seenBy(asked.caller, yield* callFor(asked.caller, route, id, payload))
       return respond(yield* write(Option.getOrNull(seen)), 200)
     })
 

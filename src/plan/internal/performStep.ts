@@ -68,7 +68,7 @@ export interface Failure {
 }
 
 /** The plan that an agent is, if it is one. */
-export const planIn = (agent: agentTypes.Agent<unknown, unknown>): livePlan.BoundPlan | undefined =>
+export const planIn = (agent: agentTypes.Agent<unknown, unknown, never>): livePlan.BoundPlan | undefined =>
   livePlan.isBound(agent) ? agent.live : undefined
 
 /** The run around a plan. */

@@ -57,11 +57,13 @@ export interface FunctionTarget<out R = never> {
 }
 
 /** An agent as the target of a step, or an Effect that finds one. */
-export type AgentTarget<R = never, A = unknown> = agentTypes.Agent<A, R> | Effect.Effect<agentTypes.Agent<A>, never, R>
+export type AgentTarget<R = never, A = unknown> =
+  | agentTypes.Agent<A, R, never>
+  | Effect.Effect<agentTypes.Agent<A, never, never>, never, R>
 
 /** The services that an agent requires, or the Effect that finds one. */
 export type AgentServices<Target> =
-  Target extends agentTypes.Agent<infer _A, infer R>
+  Target extends agentTypes.Agent<infer _A, infer R, never>
     ? R
     : Target extends Effect.Effect<infer _A, infer _E, infer R>
       ? R

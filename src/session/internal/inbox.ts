@@ -153,6 +153,7 @@ const replace = (
 /** The agent of a message. An agent that is data is made when it is first needed. */
 interface Named {
   readonly name: string
+  readonly known?: agentTypes.Agent<unknown>
   readonly agent: Effect.Effect<agentTypes.Agent<unknown>, SessionError>
 }
 
@@ -176,25 +177,29 @@ export const agentFor = Effect.fnUntraced(function* (
     const problem = "expected no definition, because an agent of the layer has the session. Use another id"
     return yield* fail({ _tag: "DefinitionInvalid", problem })
   }
-  if (made !== undefined) return { name: made.agent.name, agent: Effect.succeed(made.agent) }
+  if (made !== undefined) return hosted(made.agent)
   if (found?.definition !== undefined) return { name: found.agent, agent: turns.agentOf(self, found) }
   const name = found?.agent ?? wanted ?? onlyAgent(self)
   const agent = yield* turns.agentNamed(self, name, found !== undefined)
-  return { name: agent.name, agent: Effect.succeed(agent) }
+  return hosted(agent)
 })
+
+const hosted = (known: agentTypes.Agent<unknown>): Named => ({ name: known.name, known, agent: Effect.succeed(known) })
 
 const isPlan = Predicate.hasProperty(planNames.boundTypeId)
 
 /** Refuses a model that the host does not allow or has not, and a model or an input that nothing would use. */
 export const checkParts = Effect.fnUntraced(function* (
   self: LiveSession,
-  { agent, name }: Named,
+  { agent, known, name }: Named,
   { context = {}, model, plan }: Pick<Received, "context" | "model" | "plan">
 ) {
   if (plan !== undefined && !isPlan(yield* agent)) {
     const problem = `expected a text, or a list of text and file parts, because ${base.quote(name)} is no plan`
     return yield* self.fail({ _tag: "InputInvalid", problem })
   }
+  // An agent that is stored as data is made for its turn, which checks the context
+  if (known !== undefined) yield* Effect.mapError(agentValue.checkContext(known, context), self.fail)
   if (model === undefined) return
   const refuse = (problem: string) => Effect.fail(self.fail({ _tag: "ModelRefused", model, problem }))
   const { host, id } = self

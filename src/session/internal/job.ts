@@ -64,11 +64,21 @@ export type RunResult<A> =
   | (RunResultBase & { readonly outcome: "Completed"; readonly output: A })
   | Run.Ended<RunResultBase, Exclude<Run.Outcome, { readonly _tag: "Completed" }>>
 
-/** The name and the output of an agent: an agent, a bound plan, or the class of an `Agent.Service`. */
-export type Typed<A> =
-  | agentTypes.Agent<A, unknown>
-  | (Effect.Effect<agentTypes.Agent<A>, never, unknown> &
+/** The name, the output and the context of an agent: an agent, a bound plan, or the class of an `Agent.Service`. */
+export type Typed<A, Args extends ReadonlyArray<unknown> = never> =
+  | agentTypes.Agent<A, unknown, Args>
+  | (Effect.Effect<agentTypes.Agent<A, never, Args>, never, unknown> &
       agentTypes.HasDefinition<unknown> & { readonly key: `effect-emissary/Agent/${string}` })
+
+/** Demands the context that the agent declares. */
+export type WithContext<Args> =
+  unknown extends agentTypes.ContextIn<Args> ? unknown : { readonly context: agentTypes.ContextIn<Args> }
+
+/** The arguments of a message to a session of a known agent: the options are optional where the agent declares no context. */
+export type SendArguments<Args> =
+  unknown extends agentTypes.ContextIn<Args>
+    ? [id: string, input: types.Input, options?: Omit<types.SendOptions, "agent">]
+    : [id: string, input: types.Input, options: Omit<types.SendOptions, "agent"> & WithContext<Args>]
 
 /** The name under which the agent is hosted. */
 export const nameOf = (agent: Typed<unknown>): string =>

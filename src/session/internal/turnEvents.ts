@@ -202,7 +202,7 @@ const aboutDecisions: ReadonlySet<string> = new Set(["InvalidDecision", "Definit
 export const isFaultOfMessage = (cause: Cause.Cause<AgentError.AgentError | types.SessionError>): boolean => {
   const reason = Option.getOrUndefined(Cause.findErrorOption(cause))?.reason
   if (reason?._tag === "PreparationFailed") return reason.error === "RunContextError"
-  return reason?._tag === "ConversationInvalid" || reason?._tag === "Refused"
+  return reason?._tag === "ConversationInvalid" || reason?._tag === "ContextInvalid" || reason?._tag === "Refused"
 }
 
 /** The error of a turn as it is stored. */
@@ -231,6 +231,7 @@ const categoryOf = (reason: AgentError.AgentError["reason"]): events.Category =>
       return "unavailable"
     case "InvalidDecision":
       return types.ofDecision(reason)
+    case "ContextInvalid":
     case "ConversationInvalid":
     case "OptionsInvalid":
       return "invalid"

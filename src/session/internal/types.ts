@@ -13,6 +13,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
 import * as documents from "../../store/internal/documents.ts"
 import type { JsonObject } from "../../payload/Json.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import { plainSchema } from "../../payload/internal/problems.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
@@ -116,6 +117,7 @@ export const Reason = Schema.TaggedUnion({
   },
   AgentDiffers: { agent: Schema.String, found: Schema.String },
   ContextDiffers: {},
+  ContextInvalid: { agent: Schema.String, issues: Schema.Array(PayloadError.Problem) },
   DefinitionInvalid: { problem: Schema.String },
   ModelRefused: { model: Schema.String, problem: Schema.String },
   InvalidDecision: { error: Run.InvalidDecision },
@@ -180,6 +182,8 @@ const renderReason = Reason.match({
   },
   AgentDiffers: ({ agent, found }) =>
     `expected a session of the agent ${base.quote(agent)}, got a session of ${base.quote(found)}. Use another id`,
+  ContextInvalid: ({ agent, issues }) =>
+    `expected the context that the agent ${base.quote(agent)} declares: ${PayloadError.render("", issues)}. Send the message with a context that fits (context). Nothing was stored`,
   ContextDiffers: () =>
     "expected the RunContext that the layer sets for all messages (run.context), got another RunContext. Send the message without a context",
   DefinitionInvalid: ({ problem }) => `the definition of the agent is refused: ${problem}`,
@@ -223,6 +227,7 @@ const categories: Readonly<
   InputInvalid: "invalid",
   ArgumentInvalid: "invalid",
   ContextDiffers: "invalid",
+  ContextInvalid: "invalid",
   ModelRefused: "invalid",
   DefinitionInvalid: "invalid",
   Denied: "invalid",
@@ -676,17 +681,19 @@ export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag ==
 /** Makes the agent of a definition that a message carries. */
 export type Definitions = (
   definition: JsonObject
-) => Effect.Effect<agentTypes.Agent<unknown, unknown>, { readonly message: string }, unknown>
+) => Effect.Effect<agentTypes.Agent<unknown, unknown, never>, { readonly message: string }, unknown>
 
 /** An agent or a bound plan, or an Effect that finds or makes one, which may fail. */
-export type Hosted<R, E = never> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown, R>, E, R>
+export type Hosted<R, E = never> =
+  | agentTypes.Agent<unknown, R, never>
+  | Effect.Effect<agentTypes.Agent<unknown, R, never>, E, R>
 
 /** The services of an agent of a layer, and of the Effect that finds it. */
 export type HostedServices<H> =
   H extends Effect.Effect<infer One, infer _E, infer R>
     ? R | HostedServices<One>
-    : H extends agentTypes.Agent<infer _A, infer R>
-      ? R
+    : H extends agentTypes.Agent<infer _A, infer R, never>
+      ? R | (H extends agentTypes.RequiresForCalls<infer S> ? agentTypes.NoServiceOfCall<S> : never)
       : never
 
 /** The services of the agents of definitions, and of the function that makes them. */

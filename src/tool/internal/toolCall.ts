@@ -23,6 +23,7 @@ import * as jsonLimits from "../../payload/internal/limits.ts"
 import { writeText } from "../../payload/internal/textScanner.ts"
 import { weigh, wellFormedness } from "../../payload/internal/weigh.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { RunContextError } from "../RunContext.ts"
 import type * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
@@ -285,6 +286,12 @@ const unexpectedFailure = ToolResult.failure(
   "The tool failed unexpectedly. The log has the details."
 )
 
+/** The context of a run that a handler could not read, where it made that a defect. Its text has no values. */
+export const contextErrorIn = (cause: Cause.Cause<unknown> | undefined): RunContextError | undefined => {
+  const error = cause && Cause.squash(cause)
+  return error instanceof RunContextError ? error : undefined
+}
+
 /** A handler or a runtime failed unexpectedly. The cause is in the log. */
 export const unhandledFailure = (
   name: string,
@@ -293,7 +300,11 @@ export const unhandledFailure = (
 ): Effect.Effect<ToolResult.Failure> => {
   if (call !== undefined) call.cause = cause
   const logged = telemetry.logUnexpected(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause)
-  return Effect.as(logged, unexpectedFailure)
+  const context = contextErrorIn(cause)
+  return Effect.as(
+    logged,
+    context === undefined ? unexpectedFailure : { ...unexpectedFailure, message: context.message }
+  )
 }
 
 /** The same failure with the class and the text of the defect. */
