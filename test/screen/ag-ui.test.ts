@@ -8,7 +8,7 @@ import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { as, serve, url } from "../http/serve.ts"
 import { test } from "../test.ts"
-import { handlers, runs, sessions, toolkit } from "./fixture.ts"
+import { handlers, repeating, runs, sessions, toolkit } from "./fixture.ts"
 import { layer, ran } from "./script.ts"
 import { collect, from, missing, peers, sayMissing } from "./peers.ts"
 
@@ -304,6 +304,25 @@ describe.runIf(missing === undefined)("SCREEN-5 AG-UI", () => {
       assert.include(steps, "STARTED writer")
       assert.strictEqual(steps.length % 2, 0)
       assert.strictEqual(steps.filter((step) => step.startsWith("FINISHED")).length, steps.length / 2)
+    }
+  )
+
+  test.live(
+    "MONEY-3 a run whose model repeats itself ends with its outcome as the code, and the next run continues",
+    serve({}, { sessions: repeating() }),
+    function* () {
+      const { agent, text, types } = yield* agentOf("ada/loop")
+      const codes: Array<string | undefined> = []
+      agent.subscribe({ onRunErrorEvent: ({ event }) => void codes.push(event.code) })
+      agent.addMessage({ id: "u1", role: "user", content: "Where is it?" })
+      yield* Effect.exit(Effect.tryPromise(() => agent.runAgent()))
+      assert.deepStrictEqual([types.at(-1), codes], ["RUN_ERROR", ["LoopDetected"]])
+      assert.strictEqual(types.filter((type) => type === "TOOL_CALL_RESULT").length, 5)
+      assert.notInclude(text(), "times in a row")
+      assert.deepStrictEqual(plain(agent.messages), yield* stored("ada/loop"))
+      agent.addMessage({ id: "u2", role: "user", content: "Leave it." })
+      yield* Effect.promise(() => agent.runAgent())
+      assert.include(text(), "I leave it.")
     }
   )
 })

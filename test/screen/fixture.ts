@@ -37,3 +37,17 @@ export const handlers = toolkit.toLayer({
 export const sessions = Session.layer([
   Agent.make("support", { toolkit: [...Object.values(toolkit.tools), Seat, Ask] })
 ]).pipe(Layer.provide([VersionedStore.layerMemory, model, handlers]))
+
+/** Sessions whose agent makes one call again and again, until the user leaves it. */
+export const repeating = () =>
+  Session.layer([Agent.make("support", { toolkit: [toolkit.tools.who] })]).pipe(
+    Layer.provide([
+      VersionedStore.layerMemory,
+      ScriptedModel.layer(({ messages }) =>
+        messages.some(({ text }) => text === "Leave it.")
+          ? { text: "I leave it." }
+          : { text: "Let me see.", toolCalls: [{ name: "who", params: { name: "ann" } }] }
+      ),
+      handlers
+    ])
+  )

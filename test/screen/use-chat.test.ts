@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { UIMessage } from "ai"
 import { as, serve, url } from "../http/serve.ts"
 import { test } from "../test.ts"
-import { runs, sessions } from "./fixture.ts"
+import { repeating, runs, sessions } from "./fixture.ts"
 import { missing, peers, sayMissing } from "./peers.ts"
 
 sayMissing("SCREEN-4")
@@ -232,6 +232,22 @@ describe.runIf(missing === undefined)("SCREEN-4 useChat", () => {
         ["user", "assistant", "user", "assistant"]
       )
       assert.deepStrictEqual(plain(chat.messages), plain(yield* stored("ada/6")))
+    }
+  )
+
+  live(
+    "MONEY-3 a turn whose model repeats itself ends without an error, its messages are those that are stored, and the chat continues",
+    serve({}, { sessions: repeating() }),
+    function* () {
+      const chat = yield* chatOf("ada/loop")
+      yield* Effect.promise(() => chat.sendMessage({ text: "Where is it?" }))
+      assert.strictEqual(chat.error, undefined)
+      assert.deepStrictEqual([chat.status, chat.messages.length], ["ready", 2])
+      const calls = chat.messages[1]?.parts.filter((part) => "state" in part && part.state === "output-available")
+      assert.strictEqual(calls?.length, 5)
+      assert.deepStrictEqual(plain(chat.messages.slice(1)), plain((yield* stored("ada/loop")).slice(1)))
+      yield* Effect.promise(() => chat.sendMessage({ text: "Leave it." }))
+      assert.deepStrictEqual([chat.error, chat.messages.length], [undefined, 4])
     }
   )
 })

@@ -2,10 +2,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
+import { TestRunner } from "effect/cluster"
 import { DurableClock, Workflow, WorkflowEngine } from "effect/workflow"
 import { Agent, Conversation, ModelRegistry, VersionedStore } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
-import { ChatEvent, Session } from "effect-emissary/session"
+import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
+import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Activities } from "effect-emissary/workflow"
 import { planOf } from "../plan/support.ts"
@@ -41,26 +43,47 @@ const world = (scripts: {
   return { asked, layer, payments: () => payments }
 }
 
-describe("MONEY-1 fallback under each driver", () => {
-  const once = () => world({ a: [pays, down, { text: "a again" }], b: [{ text: "It is paid." }] })
+/** What front ends see of the events: the models that answered, and the model that follows a failure. */
+const seenIn = (entries: ReadonlyArray<Session.Entry>) =>
+  entries.flatMap((entry) => {
+    const { event } = entry
+    if (event._tag === "RunEvent" && event.event._tag === "StepRetried") return [`then ${event.event.model}`]
+    return ChatEvent.project()(entry).pipe((shown) =>
+      shown._tag === "Success" && shown.success.event._tag === "Answered" ? [shown.success.event.model] : []
+    )
+  })
 
-  test("MONEY-1 a turn of a session continues with the next model, and the next turn begins with the first", function* () {
-    const { asked, layer, payments } = once()
+const sqlite = Layer.orDie(SqliteClient.layer({ filename: ":memory:" }))
+
+const homes = (below: ReturnType<typeof world>["layer"]) =>
+  [
+    Session.layer([payer]).pipe(Layer.provide([below, VersionedStore.layerMemory])),
+    Session.layer([payer]).pipe(Layer.provide([below, Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))])),
+    ClusterSession.layer([payer]).pipe(
+      Layer.provide([below, Layer.mergeAll(TestRunner.layer, VersionedStore.layerMemory, sqlite)])
+    )
+  ] as const
+
+describe.each([
+  ["in memory", 0],
+  ["on SQLite", 1],
+  ["on a fleet", 2]
+] as const)("MONEY-1 fallback of sessions, %s", (_, index) => {
+  test.live("a turn continues with the next model, and the next turn begins with the first", function* () {
+    const { asked, layer, payments } = world({ a: [pays, down, { text: "a again" }], b: [{ text: "It is paid." }] })
+    const sessions = homes(layer)[index]
     yield* Effect.gen(function* () {
-      const sessions = yield* Session.Session
       assert.strictEqual((yield* Session.turn("s", "Pay")).text, "It is paid.")
       assert.strictEqual((yield* Session.turn("s", "Again")).text, "a again")
-      const chat = (yield* t.stored(sessions, "s")).flatMap((entry) => {
-        const { event } = entry
-        if (event._tag === "RunEvent" && event.event._tag === "StepRetried") return [`then ${event.event.model}`]
-        return ChatEvent.project()(entry).pipe((shown) =>
-          shown._tag === "Success" && shown.success.event._tag === "Answered" ? [shown.success.event.model] : []
-        )
-      })
-      assert.deepStrictEqual(chat, ["a/m", "then b/m", "b/m", "a/m"])
-    }).pipe(Effect.provide(Session.layer([payer]).pipe(Layer.provide([VersionedStore.layerMemory, layer]))))
+      const all = yield* t.stored(yield* Session.Session, "s")
+      assert.deepStrictEqual(seenIn(all), ["a/m", "then b/m", "b/m", "a/m"])
+    }).pipe(Effect.provide(sessions), Effect.timeout("30 seconds"))
     assert.deepStrictEqual([asked, payments()], [["a", "a", "b", "a"], 1])
   })
+})
+
+describe("MONEY-1 fallback under each driver", () => {
+  const once = () => world({ a: [pays, down, { text: "a again" }], b: [{ text: "It is paid." }] })
 
   t.passing(
     "MONEY-1 a process that dies between the failure and the next model begins with the first model again",
