@@ -238,7 +238,7 @@ export {
    * denied call is never dispatched: the model sees a `denied` result with the `reason`. `answer` has to fit the JSON Schema
    * of a request that has one, and is absent for all others. `path` is the path of the request; it can be left out, unless
    * requests of several agents have the same id and digest. `batch` is the digest of the list that is decided as one, see
-   * `Run.batch`. `decidedBy` names who decided. From `expiresAt` on a decision
+   * `Run.batch`. With `remember`, equal calls of a session have the same answer. `decidedBy` names who decided. From `expiresAt` on a decision
    * no longer counts: it is refused, and a call that was approved and has not started asks again.
    *
    * **Example** (A decision with an expiry)

@@ -20,7 +20,7 @@
  * | `chat/events`, `chat/state`, `chat/history`, `file` | what a front end shows: no instructions, contexts or contracts, see `ChatEvent` |
  * | `chat/ui`, `chat/ui/:id/stream` | `useChat` of the AI SDK, see below |
  * | `chat/agui` | agents of AG-UI, see below |
- * | `send`, `edit`, `withdraw`, `fork`, `decide`, `resume`, `interrupt`, `update`, `remove`, `list`, `listChanges` | front ends, with the fields that are for them |
+ * | `send`, `edit`, `withdraw`, `fork`, `decide`, `forget`, `resume`, `interrupt`, `update`, `remove`, `list`, `listChanges` | front ends, with the fields that are for them |
  * | `events`, `live`, `state`, `history` | callers with full access |
  * | `read`, `shared`, `prune` | callers with full access to all sessions |
  *

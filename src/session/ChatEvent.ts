@@ -401,6 +401,7 @@ const of = (event: events.LiveEntry["event"], options: Options): ChatEvent | und
     case "SessionForked":
       return { _tag: "SessionForked", at: event.at }
     case "DecisionsReceived":
+    case "AnswersForgotten":
     case "ResumeReceived":
     case "SessionUpdated":
       return undefined

@@ -241,6 +241,13 @@ export {
    */
   type HistoryOptions,
   /**
+   * The remembered answers that {@link forget} takes back.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ForgetOptions,
+  /**
    * A page of the values that sessions share.
    *
    * @category options
@@ -349,6 +356,7 @@ export {
    * - `requests`: what waits, see `Run.Request`. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
    *   the digest covers the arguments as they are.
    * - `batch`: the id and the digest of all requests that yes or no decides, where there are several, see `Run.batch`.
+   * - `remembered`: the answers that equal requests have, too, because a decision had `remember`. `digest` names one for {@link forget}.
    * - `requestsOf`: the id of the message whose calls the `requests` are about.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `behindRequests`: the ids of messages that enter the conversation when the requests are decided, if there are any. They are not in
@@ -448,7 +456,8 @@ export {
    * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`, which
    *   the message has in the conversation, too. `plan` has the payload and the context of a message that was sent as the input of
    *   a plan.
-   * - `DecisionsReceived`: decisions about calls that wait are stored.
+   * - `DecisionsReceived`: decisions about calls that wait are stored: of `decide`, or the remembered answer to an equal request.
+   * - `AnswersForgotten`: remembered answers with these digests no longer count.
    * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
    * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
    *   and `plan` has the state of its plan that the fork continues from.
@@ -742,6 +751,15 @@ export const resume = functions.resume
  * @since 0.1.0
  */
 export const interrupt = functions.interrupt
+
+/**
+ * Takes answers back that a decision with `remember` has left in the session: calls that are equal ask again. Calls that were approved stay
+ * approved. Does nothing where there is no such answer.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const forget = functions.forget
 
 /**
  * Sets the title, the metadata or both. Fails with `ArgumentInvalid` for a secret, and for too long ones. A turn that is under way in another

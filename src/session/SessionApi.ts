@@ -297,6 +297,7 @@ export const operations = {
     success: named<types.Receipt>(types.ReceiptSchema),
     check: checkDecisions
   }),
+  forget: command({ ...optional(types.ForgetOptions), success: named<types.Receipt>(types.ReceiptSchema) }),
   resume: command({ ...nothing, success: named<types.Receipt>(types.ReceiptSchema) }),
   interrupt: command({
     ...nothing,

@@ -123,8 +123,6 @@ const unwritten: ReadonlyArray<string> = [
   "(step usage status).input",
   "(version tokenLimit messages).beside",
   "AgentChanged.in",
-  "ApprovalDecided.decidedBy",
-  "ApprovalDecided.expiresAt",
   "ApprovalRequested.contract",
   "Approved.answers",
   "Approved.decidedBy",

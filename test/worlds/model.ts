@@ -371,6 +371,8 @@ const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | 
     }
     case "DecisionsReceived":
       return { ...dropHeld(self), decisions: [...self.decisions, ...event.decisions] }
+    case "AnswersForgotten":
+      return self
     case "DecisionsDropped":
       return {
         ...self,

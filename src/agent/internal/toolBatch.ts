@@ -1,5 +1,6 @@
 /** The calls of one answer: prepared, approved where that is needed, and run as a batch. */
 
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -218,7 +219,7 @@ export const runTools = Effect.fnUntraced(function* (
   const ready: Array<ReadyCall> = []
   for (const { asks, call, result, runnable } of prepared) {
     const { id: callId, name } = runnable.part
-    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
+    if (asks) yield* recordRequested(run, { _tag: "ApprovalRequested", at: recorder.now(), callId, name, ...asks })
     else if (call) ready.push({ call, runnable })
     else if (result) yield* agentRecorder.recordToolFinished(run, { callId, name, result })
     if (recorder.interruption) return
@@ -228,6 +229,22 @@ export const runTools = Effect.fnUntraced(function* (
   if (refused !== undefined) return yield* recorder.recordNow({ _tag: "BudgetExceeded", ...refused })
   yield* executeBatch(agent, run, ready)
 })
+
+/** Records a request, with the remembered answer to an equal request: the call does not wait. */
+const recordRequested = (
+  { context, recorder }: agentParts.ActiveRun,
+  event: runParts.EventOf<"ApprovalRequested">
+): Effect.Effect<void> => {
+  const { arguments: args, ask, callId, contract: now, at } = event
+  const remembered = Context.get(context, runRequests.RememberedAnswers)(at)
+  const contract = now?.digest ?? runTransition.openCall(recorder.state, callId)?.contract
+  if (remembered.length === 0 || contract === undefined) return recorder.record(event)
+  const request = { contract, arguments: args, ...runParts.termsOf(ask) }
+  const equal = () => runParts.equalDigest(recorder.state.context, request)
+  const decision = runRequests.recall({ request: runRequests.requestOf(event), equal }, remembered)
+  if (decision === undefined) return recorder.record(event)
+  return recorder.record(event, { _tag: "ApprovalDecided", at, callId, ...runRequests.verdictOf(decision) })
+}
 
 /** The limit of a budget that refuses one more call of a tool. */
 const refusal = ({ recorder }: agentParts.ActiveRun): ledger.Usage | undefined => {
@@ -334,16 +351,20 @@ const askedIn = (
 /** The call waits for the answer to the question of its handler, which then runs again. */
 const recordAsked = (
   agent: agentParts.ModelAgent,
-  { recorder }: agentParts.ActiveRun,
+  run: agentParts.ActiveRun,
   { call, runnable }: ReadyCall,
   { question, schema }: Question.Asked
 ) => {
+  const { recorder } = run
   const { id: callId, name } = runnable.part
   const ask: runRequests.Ask = { kind: "Question", schema, number: (runnable.answers?.length ?? 0) + 1 }
   const request = { arguments: { question }, contract: callContracts.digestOf(agent, call.contract) }
   return Effect.flatMap(
     runParts.callDigest(recorder.state, callId, { ...request, ...runParts.termsOf(ask) }),
-    (digest) => recorder.recordNow({ _tag: "ApprovalRequested", callId, name, arguments: { question }, digest, ask })
+    (digest) => {
+      const asked = { callId, name, arguments: { question }, digest, ask }
+      return recordRequested(run, { _tag: "ApprovalRequested", at: recorder.now(), ...asked })
+    }
   )
 }
 

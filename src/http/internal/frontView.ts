@@ -40,6 +40,9 @@ export const ChatState = Schema.Struct({
   behindRequests: types.StateSchema.fields.behindRequests,
   requests: Schema.Array(events.Request),
   batch: types.StateSchema.fields.batch,
+  remembered: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ digest: Schema.String, shown: Schema.String, approved: Schema.Boolean }))
+  ),
   requestsOf: Schema.optionalKey(Schema.String),
   outcome: Schema.optionalKey(runParts.OutcomeTag),
   failure: Schema.optionalKey(Schema.Struct({ category: events.Category, message: Schema.String })),
@@ -106,6 +109,7 @@ export const stateOf = (state: types.State): typeof ChatState.Type => {
     usage,
     ...defined({
       batch,
+      remembered: state.remembered?.map(({ approved, digest, shown }) => ({ digest, shown, approved })),
       behindRequests,
       waitsFor,
       budget,

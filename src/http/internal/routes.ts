@@ -47,6 +47,7 @@ const fields = {
   withdraw: ["messageId"],
   fork: ["to", "at"],
   decide: ["decisions"],
+  forget: ["digest"],
   resume: [],
   interrupt: [],
   update: ["title", "metadata"],

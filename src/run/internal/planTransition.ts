@@ -109,7 +109,13 @@ const openOf = (
   if (question === undefined || status._tag !== "Paused" || status.decision !== undefined) return []
   const callId = requestId(askingIn(run, self), member)
   const request = { ...planRunParts.requestOf(callId, step, question), ...(place.in && { path: textsOf(place.in) }) }
-  return [{ request, record: (verdict, at) => ({ _tag: "StepDecided", at, step, callId, ...verdict, ...place }) }]
+  const { ask, contract = "", request: call } = question
+  // The reason of a pause is no call of a tool
+  const equal =
+    call && (() => runParts.equalDigest(run.context, { contract, arguments: call.arguments, ...runParts.termsOf(ask) }))
+  return [
+    { request, equal, record: (verdict, at) => ({ _tag: "StepDecided", at, step, callId, ...verdict, ...place }) }
+  ]
 }
 
 /** The requests of a run or of items inside a step. */

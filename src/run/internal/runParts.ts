@@ -332,6 +332,10 @@ interface CallRequest {
   readonly number?: number
 }
 
+/** The digest of what equal requests have in common: the `RunContext`, and all that a request asks but its place. */
+export const equalDigest = (context: State["context"], request: CallRequest): string =>
+  digestOf({ place: [JSON.stringify(Result.getOrElse(Digest.canonicalize(context), () => context))], ...request })
+
 const digestOfCall = ({ conversation, definition }: State, callId: string, request: CallRequest): string =>
   digestOf({ place: [definition, history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
 

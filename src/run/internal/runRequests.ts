@@ -4,6 +4,7 @@
  * out which decisions count.
  */
 
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Equal from "effect/Equal"
 import * as Predicate from "effect/Predicate"
@@ -127,7 +128,8 @@ export const Decision = Schema.Struct({
   decidedBy: Schema.optional(Schema.String),
   expiresAt: Schema.optional(Schema.DateTimeUtcFromString),
   path: Schema.optional(path),
-  batch: Schema.optional(Schema.String)
+  batch: Schema.optional(Schema.String),
+  remember: Schema.optional(Schema.Boolean)
 }).annotate({ identifier: "Decision" })
 
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
@@ -148,15 +150,20 @@ export interface DecisionOptions {
   readonly decidedBy?: string | undefined
   /** The time from which on the decision no longer counts. Default: it always counts. */
   readonly expiresAt?: DateTime.Utc | undefined
+  /**
+   * True: equal calls of the session have the same answer and do not ask, until `Session.forget` or `expiresAt`. A call is equal with the
+   * same tool and contract, arguments and `RunContext`. Default: false. It has no effect without a session.
+   */
+  readonly remember?: boolean | undefined
 }
 
 /** The members are picked, so a number in place of the options, the index of `Array.map`, has none. */
 const makeDecision = (
   { callId, digest, path }: Identity,
   verdict: Pick<Verdict, "answer" | "approved">,
-  { decidedBy, expiresAt, reason }: DecisionOptions = {},
+  { decidedBy, expiresAt, reason, remember }: DecisionOptions = {},
   batch?: string
-): Decision => ({ callId, digest, ...verdict, ...defined({ path, reason, decidedBy, expiresAt, batch }) })
+): Decision => ({ callId, digest, ...verdict, ...defined({ path, reason, decidedBy, expiresAt, batch, remember }) })
 
 /**
  * The decision that approves a request: the call runs, the step that paused continues.
@@ -402,10 +409,46 @@ const maxShown = 20
 const showPlace = ({ callId, path = [] }: Pick<InvalidDecision, "callId" | "path">): string =>
   [...path, callId].map(base.quote).join(" > ")
 
-/** A request that a run has open, and the event that records a decision about it. */
+/**
+ * A request that a run has open, and the event that records a decision about it. `equal` is the digest of what equal requests have in common:
+ * the place that asks is no part of it. Requests that no other one is equal to have none.
+ */
 export interface Open<E> {
   readonly request: Request
   readonly record: (verdict: Verdict, at: DateTime.Utc) => E
+  readonly equal?: (() => string) | undefined
+}
+
+/** An answer that equal requests of a session have, too. `digest` is what they have in common. */
+export const Remembered = Schema.Struct({
+  digest: Schema.String,
+  name: Schema.String,
+  arguments: Schema.Json,
+  approved: Schema.Boolean,
+  answer: Schema.optionalKey(Schema.Json),
+  reason: Schema.optionalKey(Schema.String),
+  decidedBy: Schema.optionalKey(Schema.String),
+  expiresAt: Schema.optionalKey(Schema.DateTimeUtcFromString)
+}).annotate({ identifier: "Remembered" })
+
+export interface Remembered extends Schema.Schema.Type<typeof Remembered> {}
+
+/** The remembered answers of the session that a run is in. */
+export const RememberedAnswers = Context.Reference<(at: DateTime.Utc) => ReadonlyArray<Remembered>>(
+  "~effect-emissary/run/RememberedAnswers",
+  { defaultValue: () => () => [] }
+)
+
+/** The decision about a request that is equal to a remembered one. */
+export const recall = (
+  { equal, request }: Pick<Open<unknown>, "equal" | "request">,
+  remembered: ReadonlyArray<Remembered>
+): Decision | undefined => {
+  if (equal === undefined || remembered.length === 0) return undefined
+  const digest = equal()
+  const found = remembered.find((one) => one.digest === digest)
+  const { answer, approved = false } = found ?? {}
+  return found && makeDecision(request, { approved, ...defined({ answer }) }, found)
 }
 
 /** The open requests of a run inside, as the run around has them. `path` is the way to the run inside. */
@@ -414,7 +457,8 @@ export const inside = <A, B>(
   path: ReadonlyArray<string>,
   around: (event: A, at: DateTime.Utc) => B
 ): ReadonlyArray<Open<B>> =>
-  open.map(({ record, request }) => ({
+  open.map(({ equal, record, request }) => ({
+    equal,
     request: { ...request, path: [...path, ...(request.path ?? [])] },
     record: (verdict, at) => around(record(verdict, at), at)
   }))

@@ -1102,13 +1102,22 @@ export const decide = (
 ): Result.Result<ReadonlyArray<Event>, runRequests.InvalidDecision> => runRequests.decide(openIn(self), decisions, at)
 
 /** The requests of a run, with the events that record decisions about them. */
-export const openIn = ({ calls, plan }: State): ReadonlyArray<runRequests.Open<Event>> => [
+export const openIn = ({ calls, context, plan }: State): ReadonlyArray<runRequests.Open<Event>> => [
   ...(plan?.outcome?._tag === "Paused" ? plans.openIn(plan).map(openInPlan) : []),
-  ...calls.flatMap(({ part: { id: callId, name }, status }): ReadonlyArray<runRequests.Open<Event>> => {
+  ...calls.flatMap(({ contract, part: { id: callId, name }, status }): ReadonlyArray<runRequests.Open<Event>> => {
     if (status._tag === "AwaitingApproval") {
       return [
         {
           request: runRequests.requestOf({ ...status, callId, name }),
+          equal:
+            contract === undefined
+              ? undefined
+              : () =>
+                  runParts.equalDigest(context, {
+                    contract,
+                    arguments: status.arguments,
+                    ...runParts.termsOf(status.ask)
+                  }),
           record: (verdict, at) => ({ _tag: "ApprovalDecided", at, callId, ...verdict })
         }
       ]
@@ -1119,7 +1128,8 @@ export const openIn = ({ calls, plan }: State): ReadonlyArray<runRequests.Open<E
   })
 ]
 
-const openInPlan = ({ record, request }: runRequests.Open<runParts.PlanRunEvent>): runRequests.Open<Event> => ({
+const openInPlan = ({ equal, record, request }: runRequests.Open<runParts.PlanRunEvent>): runRequests.Open<Event> => ({
+  equal,
   request,
   record: (verdict, at) => ({ _tag: "PlanEvent", event: record(verdict, at) })
 })

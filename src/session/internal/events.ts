@@ -62,6 +62,9 @@ const { Approval, Call, Pause, Question } = runRequests.Request.cases
 
 const withText = Schema.fieldsAssign({ shown: Schema.String })
 
+/** A remembered answer, with name and arguments as a person reads them. */
+export const Remembered = runRequests.Remembered.pipe(withText)
+
 /** A request, and its name and arguments as a person reads them: what is not seen, or changes the order of others, is an escape. */
 export const Request = Schema.Union([withText(Approval), withText(Pause), withText(Question), withText(Call)]).annotate(
   { identifier: "ShownRequest" }
@@ -69,10 +72,12 @@ export const Request = Schema.Union([withText(Approval), withText(Pause), withTe
 
 export type Request = typeof Request.Type
 
-export const showRequest = (request: runRequests.Request): Request => ({
-  ...request,
-  shown: `${base.quote(request.name)} ${Json.show(request.arguments)}`
-})
+const textOf = ({ arguments: args, name }: Pick<Request, "arguments" | "name">): string =>
+  `${base.quote(name)} ${Json.show(args)}`
+
+export const showRequest = (request: runRequests.Request): Request => ({ ...request, shown: textOf(request) })
+
+export const showRemembered = (one: runRequests.Remembered): typeof Remembered.Type => ({ ...one, shown: textOf(one) })
 
 export const withoutText = ({ shown: _, ...request }: Request): runRequests.Request => request
 
@@ -109,6 +114,7 @@ export const EventSchema = Schema.TaggedUnion({
     edit: Schema.optionalKey(Schema.Struct({ messageId: Schema.String, digest: Schema.String }))
   },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runRequests.Decision) },
+  AnswersForgotten: { at, digests: Schema.NonEmptyArray(Schema.String) },
   ResumeReceived: { at, messageIds: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)) },
   SessionUpdated: { at, ...details },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },

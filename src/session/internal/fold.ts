@@ -55,7 +55,8 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * - `queue`: the messages that wait for their turns, or with `steers` for the next model call. `stopped`: those whose turns were interrupted before the run began. They are
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `held`: messages whose turns could not begin. Others are taken before them until something lets them be tried again.
- * - `decisions`: the decisions that no turn has taken. `decided`: the newest decisions of all.
+ * - `decisions`: the decisions that no turn has taken. `decided`: the newest decisions of all. `remembered`: the answers that equal requests
+ *   have, too.
  * - `isResumed`: a turn without a message was asked for.
  * - `model`: of the newest message that a turn took, in place of the agent's own.
  * - `timeout`: the milliseconds that the turn of that message, or of a message that steered it, may take `since` it was taken, or since the
@@ -87,6 +88,7 @@ export const SessionState = Schema.Struct({
   held: Schema.Array(Held),
   decisions: Schema.Array(runRequests.Decision),
   decided: Schema.Array(runRequests.Decision),
+  remembered: Schema.optionalKey(Schema.Array(runRequests.Remembered)),
   isResumed: Schema.Boolean,
   isHeld: Schema.Boolean,
   failedAt: runParts.Count,
@@ -224,6 +226,39 @@ const undecided = (decisions: ReadonlyArray<Run.Decision>, event: Run.Event): Re
     : decisions.filter(({ callId, digest }) => callId !== recorded.callId || digest !== recorded.digest)
 }
 
+/** The remembered answers after decisions. The newest answer to equal requests counts. */
+const withRemembered = (
+  { remembered = [], run }: SessionState,
+  decisions: ReadonlyArray<Run.Decision>
+): Pick<SessionState, "remembered"> => {
+  const kept = decisions.filter((decision) => decision.remember === true)
+  if (kept.length === 0 || run === undefined) return {}
+  const open = runTransition.openIn(run)
+  const added = kept.flatMap((decision) => {
+    const one = open.find(({ request }) => runRequests.concerns(decision, request))
+    if (one?.equal === undefined) return []
+    const { arguments: args, name } = one.request
+    const { digest: _, ...verdict } = runRequests.verdictOf(decision)
+    return [{ digest: one.equal(), name, arguments: args, ...verdict }]
+  })
+  const others = remembered.filter(({ digest }) => !added.some((one) => one.digest === digest))
+  return { remembered: remember(others, added) }
+}
+
+/** The remembered answers that count at a time. */
+export const rememberedAt = (
+  { remembered = [] }: SessionState,
+  at: DateTime.Utc
+): ReadonlyArray<runRequests.Remembered> => remembered.filter((one) => !runRequests.isExpired(one, at))
+
+/** The decisions that follow from what is stored: about requests that equal remembered ones. */
+export const dueDecisions = (self: SessionState, at: DateTime.Utc): ReadonlyArray<Run.Decision> => {
+  const { run } = self
+  if (run === undefined || statusOf(self) !== "waiting") return []
+  const remembered = rememberedAt(self, at)
+  return runTransition.openIn(run).flatMap((one) => runRequests.recall(one, remembered) ?? [])
+}
+
 type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
 
 /** A message whose turn was stopped before it was taken is not tried again by itself. */
@@ -331,7 +366,13 @@ const applyBody = (
         ),
         isHeld: false,
         decisions: [...state.decisions, ...event.decisions],
-        decided: remember(state.decided, event.decisions)
+        decided: remember(state.decided, event.decisions),
+        ...withRemembered(state, event.decisions)
+      })
+    case "AnswersForgotten":
+      return Result.succeed({
+        ...state,
+        remembered: (state.remembered ?? []).filter(({ digest }) => !event.digests.includes(digest))
       })
     case "ResumeReceived": {
       const { messageIds } = event

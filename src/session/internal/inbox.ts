@@ -420,10 +420,10 @@ const isSame = (a: Run.Decision, b: Run.Decision): boolean =>
   runRequests.concerns(a, b) && a.approved === b.approved && Equal.equals(a.answer, b.answer)
 
 /** A decision without other members. */
-const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
+const bare = ({ batch, callId, path, remember, ...decision }: Run.Decision): Run.Decision => ({
   callId,
   ...runRequests.verdictOf(decision),
-  ...defined({ path })
+  ...defined({ path, batch, remember })
 })
 
 export const decide = (self: LiveSession, decisions: Decide["decisions"]): Effect.Effect<Receipt, SessionError> =>
@@ -445,7 +445,7 @@ const storeDecisions = Effect.fnUntraced(function* (
     const isOpen = requests.some((request) => runRequests.concerns(decision, request))
     return (isOpen ? state.decisions : state.decided).some((one) => isSame(decision, one))
   }
-  const [first, ...others] = decisions.filter((decision) => !isKnown(decision)).map(runRequests.alone)
+  const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
   if (decisions.length === 0 || (first === undefined && !state.isHeld)) return newest(self)
   if (first === undefined) {
     // Retries what a failed turn left behind: messages and decisions that wait for a new event
@@ -453,7 +453,10 @@ const storeDecisions = Effect.fnUntraced(function* (
     return receiptAt(self)
   }
   const fresh: Arr.NonEmptyReadonlyArray<Run.Decision> = [first, ...others]
-  yield* Effect.mapError(checkDecisions(state, fresh), (error) => self.fail({ _tag: "InvalidDecision", error }))
+  // The list is whole, also where a part of it was known
+  yield* Effect.mapError(checkDecisions(state, Arr.map(fresh, runRequests.alone)), (error) =>
+    self.fail({ _tag: "InvalidDecision", error })
+  )
   yield* receive(self, { _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) })
   return receiptAt(self)
 })
@@ -471,6 +474,21 @@ const checkDecisions = Effect.fnUntraced(function* (
   if (run === undefined) return yield* runRequests.invalid(fresh[0], { problem: "unknown" }, requests)
   yield* Effect.fromResult(Run.decide(run, fresh, yield* DateTime.now))
 })
+
+/** Takes remembered answers back: equal calls ask again. */
+export const forget = (self: LiveSession, { digest }: types.ForgetOptions): Effect.Effect<Receipt, SessionError> =>
+  writer.alone(
+    self,
+    Effect.gen(function* () {
+      yield* writer.refresh(self)
+      const { remembered = [] } = yield* writer.stateOf(self)
+      const digests = remembered.map((one) => one.digest).filter((one) => digest === undefined || one === digest)
+      if (Arr.isReadonlyArrayNonEmpty(digests)) {
+        yield* writer.write(self, [{ _tag: "AnswersForgotten", at: yield* DateTime.now, digests }])
+      }
+      return newest(self)
+    })
+  )
 
 /** Sets the title, the metadata or both. No turn answers that. */
 export const update = Effect.fnUntraced(function* (

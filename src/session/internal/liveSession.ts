@@ -26,6 +26,7 @@ export const open = Effect.fnUntraced(function* (
 ): Effect.fn.Return<LiveSession, SessionError, Scope.Scope> {
   const self = yield* turns.make(host, id)
   yield* turns.start(self)
+  yield* Effect.ignore(writer.alone(self, turns.settle(self)))
   yield* Effect.forkIn(inbox.tryHeld(self), self.scope)
   return self
 })
@@ -43,6 +44,7 @@ export const answersOf = (self: LiveSession): Answers => {
     withdraw: (_, { messageId }) => inbox.withdraw(self, messageId),
     fork: (from, { at }) => fork.fork(self, from, at),
     decide: (_, { decisions }) => inbox.decide(self, decisions),
+    forget: (_, options) => inbox.forget(self, options),
     resume: () => inbox.resume(self),
     interrupt: () => inbox.interrupt(self),
     update: (_, details) => inbox.update(self, details),

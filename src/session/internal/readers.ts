@@ -15,7 +15,7 @@ import * as runRequests from "../../run/internal/runRequests.ts"
 import * as cursors from "./cursors.ts"
 import * as fold from "./fold.ts"
 import type { EventPlace } from "./cursors.ts"
-import { type Entry, showRequest } from "./events.ts"
+import { type Entry, showRemembered, showRequest } from "./events.ts"
 import type { Stored } from "./eventLog.ts"
 import * as turns from "./turns.ts"
 import type { LiveSession } from "./turns.ts"
@@ -36,7 +36,7 @@ const idsBehind = ({ pending }: runParts.State): ReadonlyArray<string> | undefin
   pending.length === 0 ? undefined : pending.flatMap(({ message }) => message.id ?? [])
 
 const stateOf = ({ at, state }: Stored, taken: ReadonlyArray<string>): types.State => {
-  const { agent, definition, failure, run, sequence } = state
+  const { agent, definition, failure, remembered = [], run, sequence } = state
   const requests = run === undefined ? [] : Run.requests(run)
   return {
     agent,
@@ -47,6 +47,7 @@ const stateOf = ({ at, state }: Stored, taken: ReadonlyArray<string>): types.Sta
     queue: Array.from(fold.waitingMessages(state), ({ messageId }) => messageId).filter((id) => !taken.includes(id)),
     requests: requests.map(showRequest),
     ...runRequests.batchIn(requests),
+    ...(remembered.length > 0 && { remembered: remembered.map(showRemembered) }),
     ...(run !== undefined &&
       requests.length > 0 &&
       defined({ requestsOf: askedBy(run), behindRequests: idsBehind(run) })),

@@ -183,7 +183,8 @@ export const decisionsFor = (
   run: Run.State,
   message: Queued | undefined
 ): ReadonlyArray<Run.Decision> => {
-  const decisions = fold.waitingDecisions(state)
+  // A list was checked when it came, and a turn before this one may have taken a part of it
+  const decisions = fold.waitingDecisions(state).map(runRequests.alone)
   const isDenying = message !== undefined && fold.isDenying(state)
   if (!isDenying) return decisions
   const open = Run.requests(run).filter(

@@ -43,6 +43,7 @@ import * as agentValue from "../../agent/internal/agentValue.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type { StepWrite } from "../../run/internal/planRunParts.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as events from "./events.ts"
@@ -268,8 +269,22 @@ const reasonOf = (cause: Cause.Cause<SessionError>): Reason =>
 export const rest = (self: LiveSession): Effect.Effect<void> =>
   Effect.suspend(() => {
     if (writer.hasWork(self)) return start(self)
-    return self.failure === undefined ? self.host.onIdle(self.id) : Effect.void
+    return Effect.flatMap(settle(self), (isSettled) =>
+      isSettled || self.failure !== undefined ? Effect.void : self.host.onIdle(self.id)
+    )
   })
+
+/** With the gate, and when the session is opened: stores the decisions that follow from what is stored. Returns whether a turn takes some. */
+export const settle = (self: LiveSession): Effect.Effect<boolean> =>
+  Effect.gen(function* () {
+    const at = yield* DateTime.now
+    const due = self.stored === undefined ? [] : fold.dueDecisions(self.stored.state, at)
+    if (!Arr.isReadonlyArrayNonEmpty(due)) return false
+    yield* self.host.onBusy(self.id)
+    yield* writer.write(self, [{ _tag: "DecisionsReceived", at, decisions: due }])
+    yield* start(self)
+    return true
+  }).pipe(Effect.orElseSucceed(() => false))
 
 const shortestPoll = Duration.millis(20)
 
@@ -402,7 +417,11 @@ const runUntilStopped = (
   const verified = Effect.andThen(Effect.ignore(writer.verify(self)), () =>
     isMuted(turn) ? Effect.never : Effect.void
   )
-  const guarded = Effect.provideService(running, toolCall.BeforeCall, verified)
+  const guarded = Effect.provideService(running, toolCall.BeforeCall, verified).pipe(
+    Effect.provideService(runRequests.RememberedAnswers, (at) =>
+      self.stored === undefined ? [] : fold.rememberedAt(self.stored.state, at)
+    )
+  )
   return Effect.exit(Effect.raceFirst(inTrace(self, guarded, message?.messageId), Deferred.await(turn.stopped)))
 }
 

@@ -41,6 +41,7 @@ export const StateSchema = Schema.Struct({
   behindRequests: Schema.optionalKey(Schema.Array(Schema.String)),
   requests: Schema.Array(events.Request),
   batch: Schema.optionalKey(runRequests.BatchName),
+  remembered: Schema.optionalKey(Schema.Array(events.Remembered)),
   requestsOf: Schema.optionalKey(Schema.String),
   outcome: Schema.optionalKey(runParts.OutcomeTag),
   output: Completed.fields.output,
@@ -504,6 +505,14 @@ export interface LiveOptions extends EventsOptions {
 }
 
 export const LiveOptions = struct<LiveOptions>()({ ...EventsOptions.fields, every: pause })
+
+/** The remembered answers to forget. */
+export interface ForgetOptions {
+  /** The digest of one of them, as `Session.state` has it; default: all of them. */
+  readonly digest?: string | undefined
+}
+
+export const ForgetOptions = struct<ForgetOptions>()({ digest: text })
 
 /** Options of a conversation that is read. */
 export interface HistoryOptions {

@@ -1,7 +1,7 @@
 /** The scenarios of the golden sessions: chats here, jobs in `job-scenarios.ts`. A released set has a file of each, so they stay. */
 import { DateTime, Effect, Option, Queue, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Conversation, Message } from "effect-emissary"
+import { Conversation, Message, Run } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
 import { Session } from "effect-emissary/session"
 import { ToolResult } from "effect-emissary/tool"
@@ -209,6 +209,37 @@ const questions: Scenario = {
     const tables = ["reserve a for 4 at noon", "reserve b for 4 at noon"]
     assert.strictEqual(reserved, `small: ${tables.map((table) => table.replace("reserve", "reserve of")).join("\n")}`)
     assert.deepStrictEqual(callsOf(stage), [...tables, "survey Food: 5, warm"])
+  })
+}
+
+/** Answers that equal calls have, too: one is kept, and others are taken back. */
+const remembered: Scenario = {
+  name: "remembered",
+  options: { drainTime: "1 second" },
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.turn("kept", "seat b", { agent: "waiter" })
+      const expiresAt = DateTime.makeUnsafe("2100-01-01")
+      const [call] = Option.getOrThrow(yield* sessions.state("kept")).requests
+      assert(call?._tag === "Call")
+      const details = { decidedBy: "ada", reason: "Always.", expiresAt, remember: true }
+      yield* answerAfter(sessions, "kept", sessions.decide("kept", [Run.answer(call, "seat 7", details)]))
+      yield* updates(sessions, "kept", 66)
+      yield* Session.turn("forgotten", "pay 5 & pay 6", { agent: "support" })
+      const { requests } = Option.getOrThrow(yield* sessions.state("forgotten"))
+      const decisions = Run.approveAll(requests, { remember: true })
+      yield* answerAfter(sessions, "forgotten", sessions.decide("forgotten", decisions))
+      yield* sessions.forget("forgotten")
+      yield* updates(sessions, "forgotten", 66)
+    }),
+    () => Effect.void
+  ],
+  proceed: Effect.fnUntraced(function* (_, stage) {
+    assert.strictEqual((yield* Session.turn("kept", "seat b")).text, "small: seat 7")
+    const asked = yield* Session.turn("forgotten", "pay 5")
+    assert.strictEqual(asked.outcome, "AwaitingApproval")
+    // The equal call waits
+    assert.deepStrictEqual(callsOf(stage), [])
   })
 }
 
@@ -613,6 +644,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   parts,
   approvals,
   questions,
+  remembered,
   cutOff,
   failed,
   edited,
