@@ -442,14 +442,15 @@ export const make = <
   Instructions extends agentTypes.Text = never,
   ToolsIn extends agentTypes.Tools = never,
   Output extends Schema.Top = typeof Schema.String,
-  Context extends agentTypes.ContextSchema = never
+  Context extends agentTypes.ContextSchema = never,
+  GuardServices = never
 >(
   name: string,
-  config?: agentTypes.Config<Model, Instructions, ToolsIn, Output, Context> &
+  config?: agentTypes.Config<Model, Instructions, ToolsIn, Output, Context, GuardServices> &
     agentTypes.ContextForTools<ToolsIn, Context>
 ): agentTypes.Agent<
   Output["Type"],
-  agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
+  agentTypes.RunServices<Model, Instructions, ToolsIn, Output, NoInfer<GuardServices>>,
   agentTypes.ArgumentsFor<Context>
 > &
   agentTypes.HasDefinition<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> &
@@ -524,16 +525,17 @@ export const Service =
     Instructions extends agentTypes.Text = never,
     ToolsIn extends agentTypes.Tools = never,
     Output extends Schema.Top = typeof Schema.String,
-    Context extends agentTypes.ContextSchema = never
+    Context extends agentTypes.ContextSchema = never,
+    GuardServices = never
   >(
     name: Name,
-    config?: agentTypes.Config<Model, Instructions, ToolsIn, Output, Context> &
+    config?: agentTypes.Config<Model, Instructions, ToolsIn, Output, Context, GuardServices> &
       agentTypes.ContextForTools<ToolsIn, Context>
   ): agentTypes.ServiceClass<
     Self,
     Name,
     Output["Type"],
-    | agentTypes.RunServices<Model, Instructions, ToolsIn, Output>
+    | agentTypes.RunServices<Model, Instructions, ToolsIn, Output, NoInfer<GuardServices>>
     | agentTypes.NoServiceOfCall<agentTypes.CallServices<ToolsIn>>,
     agentTypes.DefinitionServices<Model, Instructions, ToolsIn>,
     agentTypes.ArgumentsFor<Context>

@@ -49,6 +49,7 @@ export {
    * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`; absent means without a limit.
    * - `repeatedCalls`: the numbers of equal calls in a row at which the model gets a note and the run ends, see
    *   `Agent.RepeatedCalls`; absent means the default.
+   * - `guards`: the names of its guards, which `Guard.layerNamed` has where the agent is rebuilt; absent means none.
    * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
    *   and agents of its own.
    * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state

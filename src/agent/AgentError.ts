@@ -117,6 +117,8 @@ const adviceFor = (result: runParts.Incomplete): string => {
       return result.finishReason === "empty"
         ? "The answers of the model were empty. Ask in other words, or choose another model."
         : `The provider stopped with ${JSON.stringify(result.finishReason)}.`
+    case "Refused":
+      return `The guard ${quote(result.guard)} refused at ${quote(result.on)}: ${result.reason}`
     case "LoopDetected":
       return `The model called ${result.tools.map((tool) => JSON.stringify(tool)).join(", ")} ${result.times} times in a row with the same result. Resume from its state with an input that helps it, or annotate a tool that polls with ToolSettings.Polls.`
   }

@@ -18,6 +18,7 @@
  * | has an outcome | `Finished` with it |
  * | interrupted, some calls started | `RunTools`: each of them settled `interrupted`, none runs again |
  * | interrupted | `Finished`: `Interrupted`, or `BudgetExceeded` at the end of the time of a budget |
+ * | a guard has refused | `Finished`: `Refused`, its calls stay open |
  * | a budget has refused a call | `Finished`: `BudgetExceeded`, its calls stay open |
  * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
  * | has a plan, which waits for decisions and has none since | `Finished`: `AwaitingApproval` |
@@ -48,6 +49,7 @@
  * | `StepRetried` | attempt noted, and the model that the run continues with | in a step, with the next number, or with 1 and a `model` |
  * | `BudgetNeared` | noted, so that it comes once for each limit | in a run with a budget |
  * | `BudgetExceeded` | ends the run, with its calls open; a model call that was announced is not made | |
+ * | `GuardDecided` | `Refused` ends the run, with its calls open; other `arguments` of a call are noted | with `arguments`: the call is `Requested` |
  * | `PlanEvent` | applied to the state of the plan; the limit set, usage added | in a step; a decision also after the end |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
  * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`, or with the answer | with the digest of the request; also after the end |
@@ -283,6 +285,7 @@ export {
    * - `InvalidOutput`: the final answer does not fit the output schema.
    * - `Stopped`: the provider ended the answer early, or (`empty`) the model answered with nothing, twice.
    * - `LoopDetected`: the model called these `tools` so many `times` in a row, each time with the same arguments and results.
+   * - `Refused`: the guard of this name refused `on` a place of the run, for this `reason`, see `Guard`.
    *
    * **Example** (Matching outcomes)
    *
@@ -298,7 +301,8 @@ export {
    *   Interrupted: ({ reason }) => `interrupted: ${reason ?? "no reason given"}`,
    *   InvalidOutput: ({ issues }) => `${issues.length} problems in the answer`,
    *   Stopped: ({ finishReason }) => `the provider stopped: ${finishReason}`,
-   *   LoopDetected: ({ tools }) => `went in circles with ${tools.join(", ")}`
+   *   LoopDetected: ({ tools }) => `went in circles with ${tools.join(", ")}`,
+   *   Refused: ({ reason }) => `refused: ${reason}`
    * })
    * assert.strictEqual(line({ _tag: "Stopped", finishReason: "length" }), "the provider stopped: length")
    * ```
@@ -349,6 +353,8 @@ export {
    *   `attempt`, from 2 on, follows after `pauseMillis`. With `model` the run continues with the model of this name, and `attempt` is 1.
    *   The text that the failed attempt had written does not count.
    * - `BudgetNeared`: 80 % of a limit are used. `BudgetExceeded`: a budget refuses the next call, or the time is over; the run ends.
+   * - `GuardDecided`: a guard has refused or replaced a value, or asks a person for a call (`callId`). `arguments` are the arguments of the
+   *   call from here on. A guard that lets a value pass makes no event.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
    *   `PlanFinished` with the outcome `Paused` on, and has used up its budget with `LimitReached`.
    * - `ApprovalRequested`: a call needs a decision before it may run, or a new decision, because its approval no longer

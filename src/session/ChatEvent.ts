@@ -117,7 +117,8 @@ const Body = Schema.TaggedUnion({
     output: Schema.optionalKey(Schema.Json),
     requests: Schema.optionalKey(Schema.Array(events.Request)),
     batch: Schema.optionalKey(runRequests.BatchName),
-    budget: Schema.optionalKey(Schema.Struct(ledger.Usage))
+    budget: Schema.optionalKey(Schema.Struct(ledger.Usage)),
+    refusal: Schema.optionalKey(Schema.Struct({ guard: Schema.String, reason: Schema.String }))
   },
   BudgetNeared: { at, ...ledger.Usage },
   TurnFailed: {
@@ -157,7 +158,8 @@ const Body = Schema.TaggedUnion({
  * - `PlanStep`: a step of a plan runs, has finished, or has failed. The last text of `path` is the step.
  * - `TurnFinished`: the turn ended. `requests` are what waits, with the same `shown`. `batch` names the requests for yes or no among
  *   them (`Approval`, `Pause`), where there are several: decisions about all of them with its digest count as one, see `Run.batch`. `output`
- *   is the output of a plan, or of an agent with an `output` schema. `budget` is the limit that ended the turn as `BudgetExceeded`.
+ *   is the output of a plan, or of an agent with an `output` schema. `budget` is the limit that ended the turn as `BudgetExceeded`,
+ *   `refusal` the guard that ended the turn as `Refused`, and its reason.
  * - `BudgetNeared`: 80 % of this limit of a budget are used, see `Budget`.
  * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
  *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
@@ -222,6 +224,7 @@ const ofOutcome = (outcome: Run.Outcome) => {
     const { _tag: _, ...budget } = outcome
     return { outcome: _tag, budget }
   }
+  if (_tag === "Refused") return { outcome: _tag, refusal: { guard: outcome.guard, reason: outcome.reason } }
   if (_tag !== "AwaitingApproval") return { outcome: _tag }
   const { requests } = outcome
   return { outcome: _tag, requests: requests.map(events.showRequest), ...runRequests.batchIn(requests) }
@@ -354,6 +357,7 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     case "StepRetried":
     case "RunInterrupted":
     case "BudgetExceeded":
+    case "GuardDecided":
       return undefined
     case "BudgetNeared":
       return isOutermost ? event : undefined

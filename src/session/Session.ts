@@ -362,7 +362,8 @@ export {
    * - `behindRequests`: the ids of messages that enter the conversation when the requests are decided, if there are any. They are not in
    *   `history` before.
    * - `outcome`: the end of the last turn, unless that failed with `failure`, and its details as in {@link Answer}: `output`, `reason`,
-   *   `issues`, `finishReason`, and of `BudgetExceeded` `limit`, `scope`, `unit` and `used`, of `LoopDetected` `tools` and `times`.
+   *   `issues`, `finishReason`, and of `BudgetExceeded` `limit`, `scope`, `unit` and `used`, of `LoopDetected` `tools` and `times`,
+   *   of `Refused` `guard`, `on` and `reason`.
    * - `definition`: the digest of the agent, where it is data.
    * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
    * - `budget`: what is left of the budgets of the session and of its turn, see `Budget.Line`; absent where there is none.
@@ -1424,6 +1425,8 @@ const adviceFor = (answer: Answer): string => {
     }
     case "Stopped":
       return `The provider stopped with ${JSON.stringify(answer.finishReason)}.`
+    case "Refused":
+      return `The guard ${quote(answer.guard)} refused: ${answer.reason} Send another message, or call resume.`
     case "LoopDetected":
       return `The model called ${answer.tools.map((tool) => JSON.stringify(tool)).join(", ")} ${answer.times} times in a row with the same result. Send a message that helps it, or call resume.`
   }

@@ -536,7 +536,7 @@ const endings = {
   Stopped: "Stopped by the server."
 }
 
-const drawEnd = ({ outcome }) => h("p.ended", {}, endings[outcome] ?? outcome)
+const drawEnd = ({ outcome, reason }) => h("p.ended", {}, reason ?? endings[outcome] ?? outcome)
 
 const drawFailure = (item) =>
   h(

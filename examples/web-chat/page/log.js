@@ -184,7 +184,18 @@ export const apply = (log, { cursor, event, sequence }) => {
       log.status = event.outcome === "AwaitingApproval" ? "asks" : "rests"
       addBatch(log, event)
       if (event.outcome !== "Completed" && event.outcome !== "AwaitingApproval") {
-        add(log, { kind: "ended", id: cursor, outcome: event.outcome, at: event.at, version: 0 }, log.newest)
+        add(
+          log,
+          {
+            kind: "ended",
+            id: cursor,
+            outcome: event.outcome,
+            reason: event.refusal?.reason,
+            at: event.at,
+            version: 0
+          },
+          log.newest
+        )
       }
       break
     case "TurnFailed":

@@ -42,6 +42,8 @@ import * as agentTool from "./agentTool.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as agentValue from "./agentValue.ts"
 import * as callContracts from "./callContracts.ts"
+import * as guardChecks from "./guardChecks.ts"
+import * as guardTypes from "./guardTypes.ts"
 import * as modelCall from "./modelCall.ts"
 import * as modelTimeouts from "./modelTimeouts.ts"
 import * as toolBatch from "./toolBatch.ts"
@@ -51,7 +53,8 @@ export type AnyConfig = agentTypes.Config<
   agentTypes.Text,
   agentTypes.Tools,
   Schema.Top,
-  agentTypes.ContextSchema
+  agentTypes.ContextSchema,
+  unknown
 >
 
 type BoundTools = Effect.Effect<ReadonlyArray<boundTool.BoundTool>, AgentError.Reason>
@@ -218,6 +221,7 @@ const describe = Effect.fnUntraced(function* (
     retry: yield* retryOf(config),
     ...(yield* limitsOf(config)),
     budget: yield* budgetOf(config),
+    guards: yield* guardNamesOf(config),
     perRun: perRunOf(config),
     tools: yield* Effect.forEach(bound, (tool) => describeTool(tool, { inside: around, runEffects: isWhole }))
   }).pipe(
@@ -227,6 +231,25 @@ const describe = Effect.fnUntraced(function* (
   )
   return { ...offered, definition }
 })
+
+/** The names of the guards of an agent, which a definition has in their place. */
+const guardNamesOf = ({ guards }: AnyConfig): Effect.Effect<ReadonlyArray<string> | undefined, AgentError.Reason> => {
+  const message = callOptions.problemOf({ guards: guardTypes.allowed }, { guards })
+  return message === undefined
+    ? Effect.succeed(guards === undefined || guards.length === 0 ? undefined : guards.map(({ name }) => name))
+    : Effect.fail(agentReason.invalidDefinition({ message }))
+}
+
+/** The guards that a definition names. */
+const namedGuards = ({ guards = [] }: agentData.AgentDefinition) =>
+  Effect.flatMap(guardChecks.Known, (known) =>
+    Effect.forEach(guards, (name, index) => {
+      const found = known.find((guard) => guard.name === name)
+      const names = known.map((guard) => quote(guard.name)).join(", ") || "none"
+      const message = `/guards/${index}: expected the name of a guard of Guard.layerNamed, which has ${names}, got ${quote(name)}. Provide the guard`
+      return found === undefined ? Effect.fail(agentReason.invalidDefinition({ message })) : Effect.succeed(found)
+    })
+  )
 
 const retryOf = ({ retry }: AnyConfig): Effect.Effect<retryPolicy.RetryPolicy | undefined, AgentError.Reason> => {
   const message = callOptions.problemOf({ retry: retryPolicy.allowed }, { retry })
@@ -382,7 +405,9 @@ export const digestOfTool = (tool: agentData.Tool) =>
 
 /** The parts of an agent that are found for a run, before its model. `stubs`: the tools that only a tool runtime can execute. */
 interface Found<out A>
-  extends Omit<agentParts.ModelAgent, "agents" | "contextWindow" | "models" | "output">, agentData.RunDefinition {
+  extends
+    Omit<agentParts.ModelAgent, "agents" | "contextWindow" | "guards" | "models" | "output">,
+    agentData.RunDefinition {
   readonly output: agentOutput.Output<A>
   readonly stubs: ReadonlyArray<string>
   readonly instructions: Effect.Effect<string | undefined, AgentError.Reason>
@@ -391,6 +416,7 @@ interface Found<out A>
 /** Resolves an agent, whose parts are found for the run. Runs with the same parts and model share one agent. */
 const resolveWith = <A>(
   parts: Effect.Effect<Found<A>, AgentError.Reason>,
+  guards: guardChecks.Guards = [],
   contextWindow?: agentTypes.Policy | undefined,
   plan?: agentTypes.ModelPlan | undefined
 ): agentParts.Blueprint<A>["resolve"] => {
@@ -410,7 +436,7 @@ const resolveWith = <A>(
           : namedModels(choice.model ?? definition.model, options)
       return Effect.flatMap(finding, (models) => {
         if (last?.found !== found || !areSame(last.models, models)) {
-          last = { found, models, agent: resolved(found, { ...found, contextWindow, models }) }
+          last = { found, models, agent: resolved(found, { ...found, contextWindow, guards, models }) }
         }
         return executable(last.agent, found.stubs)
       })
@@ -446,6 +472,7 @@ const resolved = <A>(
     structured: structuredSteps(agent),
     budget: definition.budget,
     instructions,
+    guards: agent.guards,
     asksModel: true,
     parts,
     // A model cannot continue the answer of a plan
@@ -541,7 +568,7 @@ export const fromDefinition = Effect.fnUntraced(function* (
   const takes = context && takingBy(name, JsonSchema.codec(yield* contextSchema(context)))
   const instructions = Effect.succeed(definition.instructions)
   const parts = Effect.map(definitionOfRun(definition), (run) => ({ ...offered, definition, instructions, ...run }))
-  const resolve = resolveWith(onceWhile(nothing, parts))
+  const resolve = resolveWith(onceWhile(nothing, parts), yield* namedGuards(definition))
   return {
     name,
     output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
@@ -579,6 +606,8 @@ export const fromConfig = (
     within,
     resolve: resolveWith(
       isFound ? parts : onceWhile(dependencies, parts),
+      // Sound: the services of the guards are part of the agent's public signature
+      config.guards as guardChecks.Guards | undefined,
       config.contextWindow,
       isPlan(model) ? model : undefined
     ),

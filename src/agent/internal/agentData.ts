@@ -136,6 +136,7 @@ const head = {
   concurrency: Schema.optionalKey(Concurrency),
   budget: Schema.optionalKey(Budget),
   repeatedCalls: Schema.optionalKey(RepeatedCalls),
+  guards: Schema.optionalKey(Schema.Array(Schema.String)),
   perRun: Schema.optionalKey(Schema.Array(PerRun))
 }
 
@@ -172,6 +173,7 @@ export interface Tool extends ToolContract.ToolContract {
  * - `timeouts`: limits of the time of model calls, see `Agent.ModelTimeouts`; `toolChoice`, `concurrency` and `repeatedCalls`: see
  *   `Agent.Config`.
  * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`.
+ * - `guards`: the names of its guards, see `Guard.layerNamed`.
  * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
  *   and agents of its own.
  * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
@@ -734,6 +736,7 @@ const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
     budget,
     concurrency,
     context,
+    guards,
     instructions,
     maxSteps,
     model,
@@ -755,6 +758,7 @@ const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
   if (concurrency !== undefined) parts["/concurrency"] = String(concurrency)
   if (budget !== undefined) parts["/budget"] = JSON.stringify(budget)
   if (repeatedCalls !== undefined) parts["/repeatedCalls"] = JSON.stringify(repeatedCalls)
+  if (guards !== undefined) parts["/guards"] = guards.join(", ")
   if (perRun !== undefined) parts["/perRun"] = perRun.join(" ")
   if (instructions !== undefined) parts["/instructions"] = short(yield* Digest.sha256(instructions))
   if (output !== undefined) parts["/output"] = short(yield* Digest.sha256({ ...output }))

@@ -6,6 +6,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
+import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as endings from "../../run/internal/endings.ts"
@@ -16,6 +17,7 @@ import type * as AgentError from "../AgentError.ts"
 import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
+import * as guardChecks from "./guardChecks.ts"
 
 /** Refuses a message that no conversation can have. */
 export const checked = (
@@ -51,7 +53,7 @@ export const machineOf = (
       take,
       steering: steering && Effect.suspend(() => (takes() ? takeAll(run, steering, take) : Effect.undefined))
     }),
-    written: () => recorder.written?.result().content ?? [],
+    written: () => (recorder.holds ? [] : (recorder.written?.result().content ?? [])),
     interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }, isFirst) =>
       agent.asksModel && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
@@ -65,10 +67,15 @@ const takeAll = Effect.fnUntraced(function* (
   take: (message: Message.UserMessage) => Effect.Effect<void>
 ) {
   let earliest: number | undefined
+  const verdicts: Array<guardChecks.Decided> = []
   for (const { deadline, input, message } of yield* steering) {
-    yield* take(yield* checked(run.recorder, yield* Message.user(input, message)))
+    const passed = yield* guardChecks.passInput(run, yield* checked(run.recorder, yield* Message.user(input, message)))
+    yield* take(passed.message)
+    verdicts.push(...passed.decided)
     earliest = runLoop.earliest(earliest, deadline)
   }
+  // After the messages, which a run that is refused could not take
+  yield* guardChecks.record(run, { decided: verdicts })
   run.runDeadline = runLoop.earliest(run.runDeadline, earliest)
   return earliest
 })
@@ -95,18 +102,30 @@ const recordUsedUp = (recorder: agentRecorder.AgentRecorder): Effect.Effect<void
   return over === undefined ? Effect.void : recorder.recordNow({ _tag: "BudgetExceeded", ...over })
 }
 
-/** Records what the model had written of an answer that was cut off. Its calls never run. */
+/** The usage of an answer, estimated where the answer was cut off before its report. */
+export const usageOf = Effect.fnUntraced(function* (
+  { state: { conversation, view } }: Pick<agentRecorder.AgentRecorder, "state">,
+  { content, usage }: ResponseContent
+): Effect.fn.Return<Message.TokenUsage> {
+  if (usage !== undefined) return usage
+  const counter = yield* TokenCounter
+  return {
+    inputTokens: Math.ceil(yield* reduction.estimatedSize(view ?? conversation)),
+    outputTokens: Math.ceil(counter.count(JSON.stringify(content))),
+    estimated: true
+  }
+})
+
+/**
+ * Records what the model had written of an answer that was cut off, unless guards were to decide about it. Its calls never run.
+ */
 const recordCutOff = Effect.fnUntraced(function* (recorder: agentRecorder.AgentRecorder) {
-  const { conversation, step, view } = recorder.state
+  const { step } = recorder.state
   const answer = recorder.written?.result()
   if (step === undefined || answer === undefined || answer.content.length === 0) return
   const { model, response } = answer
-  const counter = yield* TokenCounter
-  const usage = answer.usage ?? {
-    inputTokens: Math.ceil(yield* reduction.estimatedSize(view ?? conversation)),
-    outputTokens: Math.ceil(counter.count(JSON.stringify(answer.content))),
-    estimated: true
-  }
+  const usage = yield* usageOf(recorder, answer)
+  if (recorder.withdraws) return yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage, ...recorder.spent(usage) })
   const content = history.mend(answer.content).filter(({ type }) => type !== "tool-call" && type !== "tool-result")
   const spent = recorder.spent(usage)
   if (content.length === 0) return yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage, ...spent })

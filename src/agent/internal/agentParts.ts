@@ -26,6 +26,7 @@ import type * as agentData from "./agentData.ts"
 import type * as agentOutput from "./agentOutput.ts"
 import type * as agentRecorder from "./agentRecorder.ts"
 import type * as agentTypes from "./agentTypes.ts"
+import type * as guardTypes from "./guardTypes.ts"
 
 /** Provides the services that were captured for an effect. */
 export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
@@ -54,6 +55,7 @@ export interface Blueprint<out A> {
  * - `modelName`: of its first model; `undefined` for the `LanguageModel` around, and for a plan.
  * - `budget`: the limits of a run for each message of the user.
  * - `instructions`: finds the system message. The definition of a run has it only where no Effect finds it. A plan has none.
+ * - `guards`: of the agent, which decide before the guards of the host. A plan has none.
  * - `asksModel`: false for a plan. `timeouts.step` bounds a model call with its tools, and messages that steer enter before it.
  * - `parts`: the parts of its definition, see `definitionChange.compareParts`.
  * - `isOf`: true for a state of the same definition.
@@ -70,6 +72,7 @@ export interface Resolved<out A> {
   readonly structured: runParts.StructuredSteps
   readonly budget?: ledger.Amounts | undefined
   readonly instructions?: Effect.Effect<string | undefined, AgentError.Reason>
+  readonly guards?: ReadonlyArray<guardTypes.Guard> | undefined
   readonly asksModel: boolean
   readonly parts: runParts.Parts
   readonly isOf: (state: runParts.State) => boolean
@@ -103,6 +106,7 @@ export interface NamedModel {
  * - `tools`: as models see them.
  * - `agents`: the digests of the agents that are tools, by the names of the tools.
  * - `outputTool`: the canonical name of the synthetic tool that takes the output, with the strategy `tool`.
+ * - `guards`: of the agent itself.
  */
 export interface ModelAgent {
   readonly definition: agentData.AgentDefinition
@@ -112,6 +116,7 @@ export interface ModelAgent {
   readonly tools: boundTool.ToolSet
   readonly output: agentOutput.Output<unknown>
   readonly outputTool: string | undefined
+  readonly guards: ReadonlyArray<guardTypes.Guard>
 }
 
 /**
@@ -160,7 +165,8 @@ export type Steering = Effect.Effect<
 
 /**
  * The run of an agent under way. Deadlines are in milliseconds of the Clock: `runDeadline` is the deadline of the whole run,
- * `deadline` the deadline of its action. `context` has the services around the run.
+ * `deadline` the deadline of its action. `context` has the services around the run. `guards` has the guards of the agent, and then
+ * the guards of the host.
  */
 export interface ActiveRun {
   readonly recorder: agentRecorder.AgentRecorder
@@ -171,4 +177,5 @@ export interface ActiveRun {
   readonly deadline: number | undefined
   readonly write?: RunSpec["write"]
   readonly context: Context.Context<never>
+  readonly guards: ReadonlyArray<guardTypes.Guard>
 }

@@ -41,6 +41,10 @@ export class AgentRecorder extends runRecorder.RunRecorder<
 > {
   /** The answer so far, while the model is asked for one. No closure: the engine keeps closures of generators for long. */
   written: Pick<StreamAccumulator, "result"> | undefined = undefined
+  /** Guards can withdraw an answer that is written: what was written is not kept where the run is stopped. */
+  withdraws = false
+  /** Answers are shown as a whole, when guards have decided. */
+  holds = false
   /** The id of the message that the newest attempt of a model call becomes. */
   messageId: string | undefined = undefined
   /** The reservation of the call under way in budgets that other runs share. */

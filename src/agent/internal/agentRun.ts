@@ -1,6 +1,6 @@
 /** The run of an agent, from its first event or from a state to its result. */
 
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
@@ -29,6 +29,7 @@ import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import * as agentTypes from "./agentTypes.ts"
+import * as guardChecks from "./guardChecks.ts"
 import * as runSpans from "./runSpans.ts"
 
 export const defaultMaxDepth = 8
@@ -228,19 +229,26 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
-  const message = yield* agentMachine.checked(recorder, yield* Message.user(input, options))
+  const { decided: verdicts, message } = yield* guardChecks.passInput(
+    run,
+    yield* agentMachine.checked(recorder, yield* Message.user(input, options))
+  )
   const { conversation, pending, view = conversation } = recorder.state
   const waiting = pending.findLast(({ instructions }) => instructions !== undefined)?.instructions
   const known = waiting ?? history.asHistory(view).instructions
   const instructions = now === undefined ? undefined : yield* history.changedInstructions(known, now)
   // Together with the message: nothing else runs with its context
-  yield* recorder.record(...resumed, {
-    _tag: "InputAdded",
-    at: recorder.now(),
-    message,
-    maxSteps: ownSteps ?? maxStepsOf(agent.maxSteps),
-    ...defined({ instructions })
-  })
+  yield* recorder.record(
+    ...resumed,
+    {
+      _tag: "InputAdded",
+      at: recorder.now(),
+      message,
+      maxSteps: ownSteps ?? maxStepsOf(agent.maxSteps),
+      ...defined({ instructions })
+    },
+    ...verdicts.map((verdict) => ({ ...verdict, at: recorder.now() }))
+  )
 })
 
 const isPart = (part: unknown): boolean => {
@@ -324,7 +332,9 @@ const runInSpan = <A>(live: Performing, blueprint: agentParts.Blueprint<A>, spec
         return Effect.fail(refusalOf(name, spec)(agentReason.makeReason("MaxDepth", { limit: maxDepth })))
       }
       const runDeadline = runLoop.deadlineOf(services, options.timeouts?.total, spec.deadline)
-      const running = performRun(live, blueprint, spec, { depth, maxDepth, data, runDeadline, described })
+      const running = guardChecks.withHost(options.guards ?? [])(
+        performRun(live, blueprint, spec, { depth, maxDepth, data, runDeadline, described })
+      )
       const run = callContext.asRun(running, { agent: name, outer, maxDepth, context: data }, span)
       return described === undefined ? run : Effect.onExit(run, (exit) => Effect.sync(() => described.ended(exit)))
     })
@@ -363,6 +373,9 @@ const performRun = Effect.fnUntraced(function* <A>(
   around.described?.began(agent, state, first !== undefined)
   const context = yield* Effect.context<never>()
   const recorder = agentRecorder.make(state, first, options, parent, live.log, context)
+  const guards = guardChecks.join(agent.guards ?? [], Context.get(context, guardChecks.Host))
+  recorder.withdraws = guardChecks.withdraws(guards)
+  recorder.holds = guardChecks.holds(guards)
   const budgets = first === undefined ? budgetsOf(agent, spec) : undefined
   const account = budgets === undefined ? state.account : ledger.open(state.account, budgets)
   const runDeadline = deadlineWithin(account, recorder.now(), around.runDeadline)
@@ -374,7 +387,8 @@ const performRun = Effect.fnUntraced(function* <A>(
     runDeadline,
     deadline: runDeadline,
     write,
-    context
+    context,
+    guards
   }
   if (first !== undefined) recorder.begin()
   yield* live.loop(agentMachine.machineOf(agent, run, steeringOf(spec)), recorder, {

@@ -40,6 +40,7 @@ import type { ReadyToolkit } from "./readyToolkit.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
+import * as guardTypes from "./guardTypes.ts"
 import type { ModelTimeouts } from "./modelTimeouts.ts"
 
 export type { OnChange } from "../../run/internal/definitionChange.ts"
@@ -148,6 +149,8 @@ export interface ResumeOptions {
    * the numbers of the agent.
    */
   readonly repeatedCalls?: repetition.RepeatedCalls | undefined
+  /** Guards of this run and of all runs inside it, beside the guards of the agents, see `Guard`; none by default. */
+  readonly guards?: ReadonlyArray<guardTypes.Guard> | undefined
   /**
    * The number of times in one step that the model is asked again after an answer its adapter could not read, from 0 on; default
    * 2.
@@ -234,6 +237,7 @@ export const runOptions: options.Options<Options & ResumeOptions> = {
   reasoning: anything,
   retry: retryPolicy.allowed,
   repeatedCalls: repetition.allowed,
+  guards: guardTypes.allowed,
   modelMistakes: options.wholeFrom(0),
   emptyAnswers: options.from(0),
   contextWindow: anything,
@@ -508,7 +512,8 @@ export interface Config<
   out Instructions extends Text,
   out ToolsIn extends Tools,
   out Output extends Schema.Top,
-  out Context extends ContextSchema = ContextSchema
+  out Context extends ContextSchema = ContextSchema,
+  out GuardServices = never
 > {
   /**
    * `"provider/model"`, which `ModelRegistry` resolves, a list of names, where each model follows a model that has
@@ -561,6 +566,8 @@ export interface Config<
    * note to the model at the third, and the end of the run at the fifth. `"unlimited"` for no limit.
    */
   readonly repeatedCalls?: repetition.RepeatedCalls | undefined
+  /** Guards of its runs, see `Guard`; none by default. The definition of the agent has their names. */
+  readonly guards?: ReadonlyArray<guardTypes.Guard<GuardServices>> | undefined
   /**
    * The treatment of requests that would become too long, see `ContextWindow`; none by default. It is no part of the
    * agent's definition.
@@ -670,8 +677,11 @@ export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [
 /**
  * Everything a run needs that is not given by the call itself. A run has a scope of its own.
  */
-export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top> = [Model] extends [unknown]
+export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top, GuardServices = never> = [
+  Model
+] extends [unknown]
   ? Exclude<
+      | GuardServices
       | ResolutionServices<Model>
       | ResolutionServices<Instructions>
       | ResolutionServices<ToolsIn>

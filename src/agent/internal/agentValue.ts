@@ -1,6 +1,6 @@
 /** Agents as values: their methods, over captured services. */
 
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -17,6 +17,7 @@ import type * as agentReason from "./agentReason.ts"
 import * as agentRun from "./agentRun.ts"
 import * as agentShown from "./agentShown.ts"
 import * as agentTypes from "./agentTypes.ts"
+import * as guardChecks from "./guardChecks.ts"
 
 const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
 
@@ -121,5 +122,6 @@ export const makeAgent = <A>(blueprint: agentParts.Blueprint<A>): agentTypes.Age
  */
 export const withCaptured = (captured: Context.Context<never>): agentParts.Wrap => {
   const over = callContext.over(captured)
-  return (effect) => Effect.updateContext(effect, over)
+  const guarded = guardChecks.withHost(Context.get(captured, guardChecks.Host))
+  return (effect) => Effect.updateContext(guarded(effect), over)
 }

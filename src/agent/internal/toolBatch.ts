@@ -7,6 +7,8 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
+import type { JsonObject } from "../../payload/Json.ts"
+import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
@@ -15,7 +17,7 @@ import * as runTransition from "../../run/internal/runTransition.ts"
 import * as Question from "../../tool/Question.ts"
 import type * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
-import type * as ToolResult from "../../tool/ToolResult.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
 import * as answers from "../../tool/internal/answers.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
@@ -25,6 +27,7 @@ import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import * as callContracts from "./callContracts.ts"
+import * as guardChecks from "./guardChecks.ts"
 
 /**
  * By how many milliseconds a call may outlast the run that waits for it: the run stops
@@ -37,17 +40,57 @@ interface Passing {
   readonly agent: agentParts.ModelAgent
   readonly run: agentParts.ActiveRun
   readonly call: toolCall.BoundCall
+  readonly prepareWith?: (args: JsonObject) => Result.Result<toolCall.BoundCall, ToolResult.Failure>
   readonly result?: ToolResult.ToolResult | undefined
+  /** A guard asks a person for the call. */
+  readonly isAsked?: boolean | undefined
 }
 
 /**
  * The seam of tool calls. Each call passes here with its checked arguments, before an approval is asked for and before the call
- * starts, and again with its result, before the result is recorded. A call that waited for a decision passes once more before it starts.
- *
- * A guard has its place here. Before a call it can change the arguments, which are then the arguments that a person approves, or return a
- * result in place of the run of the call; after it, another result. It has to decide by the state of the run, or by what it records.
+ * starts, and again with its result, before the result is recorded. Guards decide here; `state.refused` is set where they have refused.
  */
-const passTool = (passing: Passing): Effect.Effect<Passing> => Exit.succeed(passing)
+const passTool = (passing: Passing, isNew = true): Effect.Effect<Passing> =>
+  passing.run.guards.length === 0 || !isNew ? Exit.succeed(passing) : passGuards(passing)
+
+/**
+ * A pass leaves no record: the next event of the call is the record, and a call without one is asked about again. Other arguments are
+ * recorded, so that a person approves them, and a second process uses them.
+ */
+const passGuards = Effect.fnUntraced(function* (passing: Passing): Effect.fn.Return<Passing> {
+  const { call, prepareWith, result, run } = passing
+  const { contract, id: callId } = call
+  const ofCall = { tool: contract.name, callId, arguments: call.arguments }
+  if (result !== undefined) {
+    const guards = guardChecks.before(run.guards, "afterTool")
+    const seenOf = (result: ToolResult.ToolResult) => ({ ...ofCall, result, text: ToolResult.text(result) })
+    const passed = yield* guardChecks.pass<"afterTool">(run, guards, `result/${callId}`, result, seenOf, callId)
+    const isRefused = yield* guardChecks.record(run, passed)
+    return { ...passing, result: isRefused ? withheld : passed.value }
+  }
+  const guards = guardChecks.before(run.guards, "beforeTool")
+  const seenOf = (args: JsonObject) => ({ ...ofCall, arguments: args, text: JSON.stringify(args) })
+  const passed = yield* guardChecks.pass<"beforeTool">(run, guards, `call/${callId}`, call.arguments, seenOf, callId)
+  const { decided, stop, value } = passed
+  if (value === call.arguments || stop === "Refused") {
+    yield* guardChecks.record(run, passed)
+    return { ...passing, isAsked: stop === "Asked" }
+  }
+  const replaced = prepareWith?.(value)
+  if (replaced === undefined || Result.isFailure(replaced)) {
+    const reason = `A guard has put other arguments into a call of ${quote(contract.name)}, which the tool does not take.`
+    const last = decided.slice(-1).map((one) => ({ ...one, verdict: "Refused", reason }) as const)
+    yield* guardChecks.record(run, { decided: last })
+    return passing
+  }
+  const isLast = (index: number) => index === decided.findLastIndex(({ verdict }) => verdict === "Replaced")
+  const events = decided.map((one, index) => (isLast(index) ? { ...one, arguments: replaced.success.arguments } : one))
+  yield* guardChecks.record(run, { decided: events })
+  return { ...passing, call: replaced.success, isAsked: stop === "Asked" }
+})
+
+/** The result of a call whose own result a guard has refused: the call was made. */
+const withheld = ToolResult.failure("withheld", "The call was made, and its result was withheld by a guard.")
 
 /**
  * A call before anything runs: `call` can run, and `result` is known without a run. `asks` is the request of a call that needs an
@@ -74,23 +117,30 @@ const prepareCall = (
   const { deadline, options, recorder } = run
   const { id, name, text, arguments: args } = runnable.part
   const { context, runId } = recorder.state
-  const request = { id, name, arguments: runnable.approved?.arguments ?? text ?? args }
+  const { answers: answered, approved, replaced, started } = runnable
+  const request = { id, name, arguments: approved?.arguments ?? replaced ?? text ?? args }
+  const isHeld = guardChecks.holdsResults(run.guards)
   const about: boundTool.PrepareOptions = {
     runId,
     context,
     timeout: options.timeouts?.tool,
     deadline: deadline === undefined ? undefined : deadline + grace,
-    progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
+    progress: (result) => (isHeld ? Effect.void : recorder.emit({ _tag: "ToolProgress", callId: id, name, result }))
   }
+  const prepareWith = (args: JsonObject) =>
+    boundTool.prepareIn(run.context, agent.tools, { ...request, arguments: args }, about)
   const bound = boundTool.prepareIn(run.context, agent.tools, request, about)
   if (Result.isFailure(bound)) {
     const isLost = runnable.started && runnable.child === undefined
     return Exit.succeed({ runnable, result: isLost ? runTransition.lostCall : bound.failure })
   }
+  const hasPassed = started || approved !== undefined || replaced !== undefined || answered !== undefined
   return toolCall.flatMapNow(
-    passTool({ agent, run, call: bound.success }),
-    ({ call, result }): Effect.Effect<PreparedCall> =>
-      result === undefined ? askWhereNeeded(agent, run, { runnable, call }, about) : Exit.succeed({ runnable, result })
+    passTool({ agent, run, call: bound.success, prepareWith }, !hasPassed),
+    ({ call, isAsked }): Effect.Effect<PreparedCall> =>
+      recorder.state.refused === undefined
+        ? askWhereNeeded(agent, run, { runnable, call }, about, isAsked)
+        : Exit.succeed({ runnable })
   )
 }
 
@@ -99,7 +149,8 @@ const askWhereNeeded = (
   agent: agentParts.ModelAgent,
   run: agentParts.ActiveRun,
   ready: ReadyCall,
-  about: boundTool.PrepareOptions
+  about: boundTool.PrepareOptions,
+  isAsked = false
 ): Effect.Effect<PreparedCall> => {
   const { call, runnable } = ready
   const { contract, id } = call
@@ -117,9 +168,9 @@ const askWhereNeeded = (
       asked.asks === undefined ? asked : lost
     )
   }
-  if (approved === undefined && contract.approval === "never" && contract.client === undefined)
+  if (approved === undefined && contract.approval === "never" && contract.client === undefined && !isAsked)
     return Exit.succeed(ready)
-  return askFirst(agent, run.recorder.state, tool, ready, about)
+  return askFirst(agent, run.recorder.state, tool, ready, about, isAsked)
 }
 
 /** The tool states that a second call with the same arguments has no further effect. */
@@ -151,19 +202,21 @@ const askFirst = (
   state: runParts.State,
   tool: boundTool.BoundTool,
   { call, runnable }: ReadyCall,
-  about: boundTool.PrepareOptions
+  about: boundTool.PrepareOptions,
+  isAsked = false
 ): Effect.Effect<PreparedCall> =>
   Effect.flatMap(boundTool.normalizeCall(tool, call, about), (normal) =>
     Result.isFailure(normal)
       ? Effect.succeed({ runnable, result: normal.failure })
-      : askAbout(agent, state, tool, { runnable, call: normal.success })
+      : askAbout(agent, state, tool, { runnable, call: normal.success }, isAsked)
   )
 
 const askAbout = (
   agent: agentParts.ModelAgent,
   state: runParts.State,
   tool: boundTool.BoundTool,
-  ready: ReadyCall
+  ready: ReadyCall,
+  isAsked: boolean
 ): Effect.Effect<PreparedCall> => {
   const { call, runnable } = ready
   const { arguments: checked, context, contract, id } = call
@@ -181,7 +234,7 @@ const askAbout = (
     asks: { arguments: checked, digest, ...defined({ ask }), ...callContracts.changedContract(agent, state, call) }
   })
   const request = Effect.map(digestOfCall, asking)
-  if (ask !== undefined) return request
+  if (ask !== undefined || isAsked) return request
   // The tool may have changed since it was approved
   if (approved !== undefined) {
     return Effect.flatMap(digestOfCall, (digest) =>
@@ -215,6 +268,8 @@ export const runTools = Effect.fnUntraced(function* (
   for (const call of action.calls) {
     const one = prepareCall(agent, run, call)
     prepared.push(toolCall.isDone(one) && Exit.isSuccess(one) ? one.value : yield* one)
+    // Nothing has started
+    if (recorder.state.refused !== undefined) return
   }
   const ready: Array<ReadyCall> = []
   for (const { asks, call, result, runnable } of prepared) {
@@ -267,6 +322,7 @@ export const requestApprovals = Effect.fnUntraced(function* (
     const { id: callId, name } = runnable.part
     if (!callIds.has(callId)) continue
     const { asks } = yield* prepareCall(agent, run, runnable)
+    if (run.recorder.state.refused !== undefined) return
     if (asks) yield* run.recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
   }
 })
@@ -290,7 +346,8 @@ const executeBatch = (
       return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", ...request }), false)
     }
     // It is left open, and its run ends
-    if (started !== true && refusal(run) !== undefined) return Effect.succeed(false)
+    if (started !== true && (refusal(run) !== undefined || recorder.state.refused !== undefined))
+      return Effect.succeed(false)
     const recorded = started === true ? Effect.void : recordStarted(agent, run, callId, one?.call)
     if (recorded === Exit.void) return agentRecorder.mustWait(run) ? agentRecorder.untilInterrupted : recorded
     return Effect.flatMap(recorded, () => (agentRecorder.mustWait(run) ? agentRecorder.untilInterrupted : Effect.void))
@@ -313,12 +370,11 @@ const executeBatch = (
       const { name } = one.runnable.part
       const unread = toolCall.contextErrorIn(cause)
       if (unread !== undefined) end.fatal.push(recorder.fail(unreadable(recorder.state.agent, unread)))
-      return toolCall.flatMapNow(passTool({ agent, run, call: one.call, result }), ({ result: passed = result }) => {
-        const asked = agentRecorder.mustWait(run) ? undefined : askedIn(one.call, passed)
-        return asked === undefined
-          ? agentRecorder.recordToolFinished(run, { callId, name, result: passed }, duration, cause)
-          : recordAsked(agent, run, one, asked)
-      })
+      const asked = agentRecorder.mustWait(run) ? undefined : askedIn(one.call, result)
+      if (asked !== undefined) return recordAsked(agent, run, one, asked)
+      return toolCall.flatMapNow(passTool({ agent, run, call: one.call, result }), ({ result: passed = result }) =>
+        agentRecorder.recordToolFinished(run, { callId, name, result: passed }, duration, cause)
+      )
     }
   })
   return Effect.flatMap(ran, () => {

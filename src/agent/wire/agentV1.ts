@@ -219,6 +219,7 @@ const lossesOf = ({
   budget,
   concurrency,
   context,
+  guards,
   model,
   output,
   perRun,
@@ -237,6 +238,7 @@ const lossesOf = ({
   ...lossIf(toolChoice !== undefined, "/toolChoice", "the choice of tools"),
   ...lossIf(concurrency !== undefined, "/concurrency", "the number of calls that run at a time"),
   ...lossIf(budget !== undefined, "/budget", "the budget of runs"),
+  ...lossIf(guards !== undefined, "/guards", "the guards"),
   ...lossIf(repeatedCalls !== undefined, "/repeatedCalls", "the limits of calls that repeat"),
   ...lossIf(perRun !== undefined, "/perRun", "that the parts of an agent are found for each run"),
   ...tools.flatMap(({ agent, annotations, approval, client, failure, success }, index) => {

@@ -137,7 +137,7 @@ export const protocol = screen.protocol<Own, AgUiEvent>({
     if (event._tag === "Answered")
       yield agUiMessages.activity(event.messageId, "answer", { path: event.path, content: event.content })
   },
-  *TurnEnded({ asked, failure, outcome, output, turn }, { runId, threadId }) {
+  *TurnEnded({ asked, failure, outcome, output, refusal, turn }, { runId, threadId }) {
     const usage = usageOf(turn)
     const interrupts = asked.map(interruptOf)
     const run = { type: "RUN_FINISHED", threadId, runId, usage, ...(output === null ? undefined : { result: output }) }
@@ -145,6 +145,7 @@ export const protocol = screen.protocol<Own, AgUiEvent>({
     else if (outcome === "Interrupted") yield { ...run, outcome: { type: "cancelled" } }
     else if (outcome === "AwaitingApproval") yield { ...run, outcome: { type: "interrupt", interrupts } }
     else if (outcome === "Completed") yield { ...run, outcome: { type: "success" } }
+    else if (refusal !== undefined) yield { type: "RUN_ERROR", message: refusal.reason, code: outcome, usage }
     else if (outcome === "BudgetExceeded")
       yield { type: "RUN_ERROR", message: "The budget of this conversation is used up.", code: outcome, usage }
     else yield { type: "RUN_ERROR", message: "The answer is not complete.", code: outcome, usage }

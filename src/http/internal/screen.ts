@@ -74,7 +74,7 @@ export type ChangeOf<Tag extends keyof Changes> = { [K in Tag]: { readonly _tag:
 export type Change = ChangeOf<keyof Changes>
 
 /** The end of a turn with an outcome, or with a failure. */
-interface End extends Pick<Of<"TurnFinished">, "output"> {
+interface End extends Pick<Of<"TurnFinished">, "output" | "refusal"> {
   readonly outcome: Of<"TurnFinished">["outcome"] | "Failed" | "Edited"
   readonly failure?: Pick<Of<"TurnFailed">, "category" | "message">
 }
@@ -338,9 +338,9 @@ export function* next(state: State, event: ChatEvent.ChatEvent): Folding {
       return after
     }
     case "TurnFinished": {
-      const { outcome, output, requests = [] } = event
+      const { outcome, output, refusal, requests = [] } = event
       const asked = requests.map((request) => askedOf(state, request))
-      return yield* finish(state, { outcome, ...defined({ output }) }, asked)
+      return yield* finish(state, { outcome, ...defined({ output, refusal }) }, asked)
     }
     case "TurnFailed":
       return yield* finish(state, { outcome: "Failed", failure: event })

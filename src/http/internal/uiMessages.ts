@@ -128,7 +128,7 @@ const chunksOf = screen.protocol<void, Chunk>({
     yield { type: "data-answer", id, data: { path, content } }
   },
   *TurnEnded(end) {
-    const { asked, failure, outcome, output, turn } = end
+    const { asked, failure, outcome, output, refusal, turn } = end
     const messageMetadata = metadataOf(turn)
     if (failure !== undefined) {
       yield* asked.map(asking)
@@ -138,7 +138,9 @@ const chunksOf = screen.protocol<void, Chunk>({
     }
     if (output !== undefined) yield { type: "data-output", id: "output", data: output }
     if (turn.answer !== "none") yield { type: "finish-step" }
-    yield { type: "finish", finishReason: reasonOf(end), ...defined({ messageMetadata }) }
+    // The reason is for the user, and a finish has no text
+    if (refusal !== undefined) yield { type: "error", errorText: refusal.reason }
+    else yield { type: "finish", finishReason: reasonOf(end), ...defined({ messageMetadata }) }
   }
 })
 

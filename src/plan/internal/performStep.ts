@@ -771,6 +771,10 @@ const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Resu
     }
     case "MaxSteps":
       return failed(`The agent ${name} used up its ${result.steps} steps before it answered`)
+    case "Refused":
+      return failedAttempt(result.outcome, `The guard ${quote(result.guard)} refused: ${result.reason}`, {
+        again: false
+      })
     case "LoopDetected":
       return failed(
         `The agent ${name} called ${result.tools.map((tool) => quote(tool)).join(", ")} ${result.times} times in a row with the same result`

@@ -101,6 +101,7 @@ const planReasonTypes: ReadonlySet<string> = new Set([
   "InvalidOutput",
   "Stopped",
   "LoopDetected",
+  "Refused",
   "Interrupted"
 ])
 

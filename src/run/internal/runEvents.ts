@@ -74,6 +74,15 @@ const OwnEvent = Schema.Union([
   }),
   Schema.TaggedStruct("BudgetNeared", { at, ...ledger.Usage }),
   Schema.TaggedStruct("BudgetExceeded", { at, ...ledger.Usage }),
+  Schema.TaggedStruct("GuardDecided", {
+    at,
+    guard: Schema.String,
+    on: runValues.GuardPlace,
+    verdict: Schema.Literals(["Replaced", "Refused", "Asked"]),
+    reason,
+    callId: Schema.optionalKey(Schema.String),
+    arguments: Schema.optionalKey(Schema.Json)
+  }),
   Schema.TaggedStruct("ApprovalRequested", {
     at,
     callId: Schema.String,
@@ -318,6 +327,7 @@ const deferrable: ReadonlySet<Event["_tag"]> = new Set([
   "RunResumed",
   "ConversationFitted",
   "StepStarted",
+  "GuardDecided",
   "ApprovalRequested",
   "ApprovalDecided"
 ])

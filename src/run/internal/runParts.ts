@@ -75,6 +75,8 @@ export interface OpenCall {
   readonly contract?: string
   /** A person was asked for it, and has decided. */
   readonly asked?: true
+  /** The arguments that guards have put in place of the arguments of the model. */
+  readonly replaced?: Schema.Json
 }
 
 const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
@@ -134,7 +136,8 @@ const StateBody = Schema.Struct({
       callId: Schema.String,
       status: CallStatus,
       contract: Schema.optionalKey(Schema.String),
-      asked: Schema.optionalKey(Schema.Literal(true))
+      asked: Schema.optionalKey(Schema.Literal(true)),
+      replaced: Schema.optionalKey(Schema.Json)
     })
   ),
   pending: Schema.Array(
@@ -152,6 +155,7 @@ const StateBody = Schema.Struct({
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   account: Schema.optional(ledger.Account),
   exceeded: Schema.optional(Schema.Struct(ledger.Usage)),
+  refused: Schema.optional(Schema.Struct(runValues.Refusal)),
   outcome: Schema.optional(runValues.Outcome),
   startedAt: runValues.Time,
   updatedAt: runValues.Time,
@@ -191,6 +195,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
   readonly interrupted: StateFields["interrupted"]
   readonly account: StateFields["account"]
   readonly exceeded: StateFields["exceeded"]
+  readonly refused: StateFields["refused"]
   readonly outcome: StateFields["outcome"]
   readonly startedAt: StateFields["startedAt"]
   readonly updatedAt: StateFields["updatedAt"]
@@ -223,6 +228,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
     this.interrupted = fields.interrupted
     this.account = fields.account
     this.exceeded = fields.exceeded
+    this.refused = fields.refused
     this.outcome = fields.outcome
     this.startedAt = fields.startedAt
     this.updatedAt = fields.updatedAt

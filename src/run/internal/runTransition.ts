@@ -123,6 +123,7 @@ export const renderChanges = (
  *   other started call belongs to an idempotent tool, and runs again. A driver settles it with `lostCall` where it
  *   cannot run as it did: its approval or its tool has changed.
  * - `answers`: the answers to the questions that its handler has asked. It asked them before, and runs again with them.
+ * - `replaced`: the arguments that guards have put in place of the arguments of the model. They are not asked again.
  */
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
@@ -130,6 +131,7 @@ export interface RunnableCall {
   readonly started: boolean
   readonly child?: State
   readonly answers?: ReadonlyArray<runRequests.Answered>
+  readonly replaced?: Schema.Json
 }
 
 /**
@@ -295,6 +297,8 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
       const { limit, scope, unit, used } = event
       return updateState(self, event, { exceeded: { scope, unit, limit, used }, step: undefined })
     }
+    case "GuardDecided":
+      return applyGuardDecided(self, event)
     case "StepRetried":
       return applyStepRetried(self, event)
     case "PlanEvent":
@@ -330,6 +334,7 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
         outcome: undefined,
         interrupted: undefined,
         exceeded: undefined,
+        refused: undefined,
         account: resumedAccount(self, event),
         // A limit that was never reported, because the process died first, still holds
         limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
@@ -417,9 +422,9 @@ export const next = (self: State): Action => {
   return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
 }
 
-/** The outcome of a run whose budget has refused a call, or is used up. */
-export const exceededOutcome = ({ exceeded }: State): runParts.Outcome | undefined =>
-  exceeded && { _tag: "BudgetExceeded", ...exceeded }
+/** The outcome of a run whose budget has refused a call or is used up, or that a guard has refused to continue. */
+export const exceededOutcome = ({ exceeded, refused }: State): runParts.Outcome | undefined =>
+  refused === undefined ? exceeded && { _tag: "BudgetExceeded", ...exceeded } : { _tag: "Refused", ...refused }
 
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
@@ -452,13 +457,13 @@ const nextInPlan = (self: State, { outcome }: runParts.PlanState): Action => {
 const nextForCalls = (self: State): Action => {
   const calls: Array<RunnableCall> = []
   const settled: Array<Settlement> = []
-  for (const { part, status } of self.calls) {
+  for (const { part, replaced, status } of self.calls) {
     switch (status._tag) {
       case "Requested":
-        calls.push(defined({ part, started: false, answers: status.answers }))
+        calls.push(defined({ part, started: false, answers: status.answers, replaced }))
         break
       case "Approved":
-        calls.push(defined({ part, approved: status, started: false, answers: status.answers }))
+        calls.push(defined({ part, approved: status, started: false, answers: status.answers, replaced }))
         break
       case "Settled":
         settled.push(settleCall(part, status.result))
@@ -467,7 +472,7 @@ const nextForCalls = (self: State): Action => {
         if (status.child !== undefined) {
           if (!awaitsDecisions(status.child)) calls.push({ part, started: true, child: status.child })
         } else if (status.idempotent === true) {
-          calls.push(defined({ part, approved: status.approved, started: true, answers: status.answers }))
+          calls.push(defined({ part, approved: status.approved, started: true, answers: status.answers, replaced }))
         } else {
           settled.push(settleCall(part, lostCall))
         }
@@ -542,6 +547,7 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "ChildEvent",
   "ApprovalDecided",
   "BudgetNeared",
+  "GuardDecided",
   "ConversationRewound",
   "RunFinished",
   "RunResumed"
@@ -750,6 +756,16 @@ const applyStepStarted = (self: State, event: EventOf<"StepStarted">): ApplyResu
   return unexpected(event, expected, `step ${step} (${purpose})`)
 }
 
+/** A refusal ends the run, with its calls open. Other arguments of a call stay with the call. */
+const applyGuardDecided = (self: State, event: EventOf<"GuardDecided">): ApplyResult => {
+  const { arguments: replaced, callId, guard, on, reason = "", verdict } = event
+  if (verdict === "Refused") return updateState(self, event, { refused: { guard, on, reason }, step: undefined })
+  if (callId === undefined || replaced === undefined) return updateState(self, event, {})
+  return withCall(self, event, callId, ["Requested"], (status) =>
+    updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status, { replaced }) })
+  )
+}
+
 const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResult => {
   const { attempt, model, reserved } = event
   // Another model has attempts of its own
@@ -879,7 +895,7 @@ const withStatus = (
   calls: ReadonlyArray<OpenCall>,
   index: number,
   status: CallStatus,
-  more?: Pick<OpenCall, "asked" | "contract">
+  more?: Pick<OpenCall, "asked" | "contract" | "replaced">
 ): ReadonlyArray<OpenCall> => {
   const call = calls[index]
   return call === undefined ? calls : calls.with(index, { ...call, ...more, status })

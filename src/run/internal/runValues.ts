@@ -135,6 +135,7 @@ export const userData: ReadonlyArray<string> = [
   "/**/result/value",
   "/**/output/value",
   "/**/outcome/output",
+  "/**/calls/*/replaced",
   "/**/input/payload",
   "/**/plan/payload",
   "/**/record/output",
@@ -154,6 +155,12 @@ export const userData: ReadonlyArray<string> = [
   "/**/events/*/parts"
 ]
 
+/** The places of a run where guards decide. */
+export const GuardPlace = Schema.Literals(["input", "beforeModel", "afterModel", "beforeTool", "afterTool", "output"])
+
+/** The refusal of a guard: its name, its place, and the reason for the user. */
+export const Refusal = { guard: Schema.String, on: GuardPlace, reason: Schema.String }
+
 export const Outcome = Schema.TaggedUnion({
   Completed: { output: Schema.optionalKey(Schema.Json) },
   MaxSteps: {},
@@ -162,7 +169,8 @@ export const Outcome = Schema.TaggedUnion({
   Interrupted: { reason: Schema.optionalKey(Schema.String) },
   InvalidOutput: { issues: Schema.Array(PayloadError.Problem) },
   Stopped: { finishReason: StopReason },
-  LoopDetected: { tools: Schema.Array(Schema.String), times: Count }
+  LoopDetected: { tools: Schema.Array(Schema.String), times: Count },
+  Refused: Refusal
 }).annotate({ identifier: "Outcome" })
 
 export type Outcome = typeof Outcome.Type
@@ -175,7 +183,8 @@ export const OutcomeTag = Schema.Literals([
   "Interrupted",
   "InvalidOutput",
   "Stopped",
-  "LoopDetected"
+  "LoopDetected",
+  "Refused"
 ])
 
 /** An outcome for the caller: its tag under `outcome`, its details beside it, and `Base`, which every end has. */

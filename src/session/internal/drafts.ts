@@ -79,8 +79,13 @@ const held = Number.POSITIVE_INFINITY
 
 const types = { TextDelta: "text", ReasoningDelta: "reasoning", CallDelta: "tool-call" } as const
 
-/** Events of an attempt that failed: what it had written is void. */
-const withdrawing: ReadonlySet<runParts.Event["_tag"]> = new Set(["AnswerDiscarded", "ModelMistaken", "StepRetried"])
+/** Events of an attempt that failed, or that a guard has decided about: what it had written is void. */
+const withdrawing: ReadonlySet<runParts.Event["_tag"]> = new Set([
+  "AnswerDiscarded",
+  "GuardDecided",
+  "ModelMistaken",
+  "StepRetried"
+])
 
 /** The id of the message that an event stores, which was a draft before. */
 export const answeredIn = (event: runParts.Event): string | undefined => {

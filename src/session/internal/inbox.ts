@@ -361,6 +361,7 @@ const resumeStopped = Effect.fnUntraced(function* (self: LiveSession, state: Ses
     outcome === "MaxSteps" ||
     outcome === "BudgetExceeded" ||
     outcome === "LoopDetected" ||
+    outcome === "Refused" ||
     (run !== undefined && outcome === "AwaitingApproval" && runTransition.hasPauses(run))
   if (isStopped && !fold.hasWork(state)) yield* receiveResume(self)
 })

@@ -32,6 +32,8 @@ const { limit, scope, unit, used } = Run.Outcome.cases.BudgetExceeded.fields
 
 const { times, tools } = Run.Outcome.cases.LoopDetected.fields
 
+const { guard, on } = Run.Outcome.cases.Refused.fields
+
 export const StateSchema = Schema.Struct({
   agent: Schema.String,
   ...events.summary,
@@ -54,6 +56,8 @@ export const StateSchema = Schema.Struct({
   used: Schema.optionalKey(used),
   tools: Schema.optionalKey(tools),
   times: Schema.optionalKey(times),
+  guard: Schema.optionalKey(guard),
+  on: Schema.optionalKey(on),
   failure: Schema.optionalKey(events.Failure),
   definition: Schema.optionalKey(Schema.String),
   steps: runParts.Count,

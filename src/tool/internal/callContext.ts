@@ -122,6 +122,7 @@ export const keys = {
   capture: "effect-emissary/tool/Capture",
   currentCall: "effect-emissary/tool/CurrentCall",
   durability: "effect-emissary/agent/Durability",
+  hostGuards: "effect-emissary/agent/HostGuards",
   messageId: "effect-emissary/conversation/MessageId",
   performance: "effect-emissary/tool/Performance",
   metrics: "effect-emissary/tool/Metrics",
@@ -170,6 +171,8 @@ const fromCall: ReadonlySet<string> = new Set([
 /** Services of the place and of the run in which a layer is built. They end with it. */
 const ofPlace: ReadonlySet<string> = new Set([
   keys.currentCall,
+  // Joined where the services of an agent are captured
+  keys.hostGuards,
   CurrentRun.key,
   fuel.Current.key,
   RunContext.RunContext.key,

@@ -181,8 +181,8 @@ const checkToolMessage = (message: Message.ToolMessage | undefined, expected: ty
 }
 
 const checkOutcome = (result: Agent.Result<unknown>, expected: string): void =>
-  result.outcome === "BudgetExceeded"
-    ? assert.fail("no budget was given")
+  result.outcome === "BudgetExceeded" || result.outcome === "Refused"
+    ? assert.fail("no budget and no guard was given")
     : result.outcome === "Stopped"
     ? assert.strictEqual(result.finishReason, finishReason(expected), expected)
     : assert.strictEqual(result.outcome === "LoopDetected" ? result.outcome : outcomes[result.outcome], expected)
