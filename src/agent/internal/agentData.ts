@@ -758,7 +758,7 @@ const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
   if (concurrency !== undefined) parts["/concurrency"] = String(concurrency)
   if (budget !== undefined) parts["/budget"] = JSON.stringify(budget)
   if (repeatedCalls !== undefined) parts["/repeatedCalls"] = JSON.stringify(repeatedCalls)
-  if (guards !== undefined) parts["/guards"] = guards.join(", ")
+  if (guards !== undefined) parts["/guards"] = JSON.stringify(guards)
   if (perRun !== undefined) parts["/perRun"] = perRun.join(" ")
   if (instructions !== undefined) parts["/instructions"] = short(yield* Digest.sha256(instructions))
   if (output !== undefined) parts["/output"] = short(yield* Digest.sha256({ ...output }))
