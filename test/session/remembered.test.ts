@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestRunner } from "effect/cluster"
+import { TestClock } from "effect/testing"
 import { Agent, Question, Run, VersionedStore } from "effect-emissary"
 import { Plan, Reference, Step } from "effect-emissary/plan"
 import { ClusterSession, Session } from "effect-emissary/session"
@@ -116,6 +117,53 @@ describe.each(homes)("PEOPLE-3 an answer that is remembered, %s", (_, layerOf) =
       assert.deepStrictEqual(paid, [5, 5, 5])
     }).pipe(Effect.provide(layerOf(below)), Effect.timeout("20 seconds"))
   })
+})
+
+describe("PEOPLE-3 requests that expire", () => {
+  const decisionsOf = (id: string) =>
+    Effect.gen(function* () {
+      const { sequence } = yield* stateOf(id)
+      const events = yield* Session.events(id).pipe(
+        Stream.takeUntil((entry) => entry.sequence >= sequence),
+        Stream.runCollect
+      )
+      return events.flatMap(({ event }) => (event._tag === "DecisionsReceived" ? event.decisions : []))
+    })
+  const ends = (id: string) =>
+    Effect.repeat(stateOf(id), { until: ({ outcome, status }) => status === "idle" && outcome === "Completed" })
+
+  it.effect("PEOPLE-3 the process that has the session denies them in time, as a decision in the log", () => {
+    const { below, paid } = world()
+    const layer = Session.layer([desk], { expiresAfter: "1 hour", idleTime: "1 day" }).pipe(
+      Layer.provide([below, VersionedStore.layerMemory])
+    )
+    return Effect.gen(function* () {
+      const asked = yield* Session.turn("a", "pay 5 6")
+      assert(asked.outcome === "AwaitingApproval")
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual((yield* stateOf("a")).requests.length, 2)
+      yield* TestClock.adjust("1 minute")
+      yield* ends("a")
+      const decided = yield* decisionsOf("a")
+      assert.deepStrictEqual(pluck(decided, "reason"), Array(2).fill("There was no answer in time."))
+      const late = yield* Effect.flip(Session.decide("a", Run.approveAll(asked.requests)))
+      assert.strictEqual(late.reason._tag, "InvalidDecision")
+      assert.deepStrictEqual(paid, [])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("PEOPLE-3 a session that is opened later denies them then", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const { below, paid } = world()
+      const layer = Layer.fresh(Session.layer([desk], { expiresAfter: "1 hour" })).pipe(Layer.provide([below, store]))
+      yield* Effect.provide(Session.turn("a", "pay 5"), layer)
+      yield* TestClock.adjust("2 hours")
+      const decided = yield* Effect.provide(Effect.andThen(ends("a"), decisionsOf("a")), layer)
+      assert.deepStrictEqual(pluck(decided, "approved"), [false])
+      assert.deepStrictEqual(paid, [])
+    }).pipe(Effect.scoped)
+  )
 })
 
 describe("PEOPLE-3 what is remembered", () => {

@@ -7,6 +7,7 @@
 
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -251,12 +252,36 @@ export const rememberedAt = (
   at: DateTime.Utc
 ): ReadonlyArray<runRequests.Remembered> => remembered.filter((one) => !runRequests.isExpired(one, at))
 
-/** The decisions that follow from what is stored: about requests that equal remembered ones. */
-export const dueDecisions = (self: SessionState, at: DateTime.Utc): ReadonlyArray<Run.Decision> => {
-  const { run } = self
-  if (run === undefined || statusOf(self) !== "waiting") return []
+/** The end of the time in which the requests that wait can be decided. */
+export const expiryOf = (
+  { run }: SessionState,
+  expiresAfter: Duration.Duration | undefined
+): DateTime.Utc | undefined =>
+  run?.outcome?._tag === "AwaitingApproval" && expiresAfter !== undefined
+    ? DateTime.addDuration(run.updatedAt, expiresAfter)
+    : undefined
+
+/**
+ * The decisions that follow from what is stored: about requests that equal remembered requests, and denials of requests whose time is over.
+ * After a failed turn there are none, because the next turn would take the same decisions.
+ */
+export const dueDecisions = (
+  self: SessionState,
+  at: DateTime.Utc,
+  expiresAfter: Duration.Duration | undefined
+): ReadonlyArray<Run.Decision> => {
+  const { failure, run } = self
+  if (run === undefined || failure !== undefined || statusOf(self) !== "waiting") return []
   const remembered = rememberedAt(self, at)
-  return runTransition.openIn(run).flatMap((one) => runRequests.recall(one, remembered) ?? [])
+  const end = expiryOf(self, expiresAfter)
+  const isOver = end !== undefined && DateTime.isGreaterThanOrEqualTo(at, end)
+  const open = runTransition.openIn(run)
+  const asked = Run.requests(run)
+  return open.flatMap((one, index) => {
+    const request = asked[index] ?? one.request
+    const recalled = runRequests.recall({ ...one, request }, remembered)
+    return recalled ?? (isOver ? [Run.deny(request, { reason: "There was no answer in time." })] : [])
+  })
 }
 
 type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>

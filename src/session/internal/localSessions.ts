@@ -62,6 +62,7 @@ const allowed = {
   drainTime: callOptions.time,
   keepEvents: callOptions.wholeFrom(0),
   maxQueue: callOptions.wholeFrom(1),
+  expiresAfter: callOptions.someTime,
   budget: ledger.allowed,
   run: callOptions.group(agentTypes.runOptions)
 }
@@ -138,6 +139,7 @@ export const hostOf = Effect.fnUntraced(function* <
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
+      expiresAfter: options.expiresAfter === undefined ? undefined : Duration.fromInputUnsafe(options.expiresAfter),
       tried: new Set(),
       patience: Duration.times(leaseTime, 3),
       definitions,

@@ -278,7 +278,20 @@ export const rest = (self: LiveSession): Effect.Effect<void> =>
 export const settle = (self: LiveSession): Effect.Effect<boolean> =>
   Effect.gen(function* () {
     const at = yield* DateTime.now
-    const due = self.stored === undefined ? [] : fold.dueDecisions(self.stored.state, at)
+    const { expiresAfter } = self.host
+    if (self.stored === undefined) return false
+    const due = fold.dueDecisions(self.stored.state, at, expiresAfter)
+    const end = fold.expiryOf(self.stored.state, expiresAfter)
+    if (end !== undefined && DateTime.isGreaterThan(end, at)) {
+      const again = writer.alone(
+        self,
+        Effect.andThen(
+          writer.refresh(self),
+          Effect.suspend(() => settle(self))
+        )
+      )
+      yield* Effect.forkIn(Effect.delay(Effect.ignore(again), DateTime.distance(at, end)), self.scope)
+    }
     if (!Arr.isReadonlyArrayNonEmpty(due)) return false
     yield* self.host.onBusy(self.id)
     yield* writer.write(self, [{ _tag: "DecisionsReceived", at, decisions: due }])

@@ -63,6 +63,7 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `budgets`: of each session.
  * - `models`: the models that messages may name.
  * - `maxQueue`: the number of messages that may wait in a session.
+ * - `expiresAfter`: the time after which requests are denied.
  * - `instructions`: see the options of the layer.
  * - `drafts`: what models are writing in the turn of the session.
  * - `tried`: the sessions whose held messages this process has tried again.
@@ -83,6 +84,7 @@ export interface Host {
   readonly leaseTime: Duration.Duration
   readonly drainTime: Duration.Duration
   readonly maxQueue: number
+  readonly expiresAfter: Duration.Duration | undefined
   readonly drafts: Drafts
   readonly tried: Set<string>
   readonly patience: Duration.Duration
