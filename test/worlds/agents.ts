@@ -4,7 +4,7 @@
  */
 import { Context, Effect, Layer, Random, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, ModelRegistry, ToolFailure, ToolResolver, ToolSettings } from "effect-emissary"
+import { Agent, ModelRegistry, Question, ToolFailure, ToolResolver, ToolSettings } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** A message as far as the answer depends on it. */
@@ -24,6 +24,9 @@ export const answerTo = (messages: ReadonlyArray<Said>): Answer => {
   const text = messages[last]?.text ?? ""
   const [key, ...steps] = text.split("|")
   const answered = messages.slice(last).filter(({ role }) => role === "assistant").length
+  const circle = steps.indexOf("circle")
+  // A model that repeats itself makes the same call until its run ends
+  if (circle >= 0 && answered >= circle) return { _tag: "Calls", calls: [{ name: "look", key: `${key}/circle` }] }
   const step = steps[answered]
   if (step === undefined) return { _tag: "Text", text: `re: ${text}` }
   if (step === "fails") return { _tag: "Failure" }
@@ -69,6 +72,13 @@ const slowToolkit = Toolkit.make(
   Tool.make("late", parts).annotate(ToolSettings.Timeout, "200 millis")
 )
 
+/** A tool that changes nothing, and a question to the user. */
+const asking = Toolkit.make(Tool.make("look", parts).annotate(Tool.Idempotent, true))
+
+const AskUser = Question.tool("ask", { description: "Asks", answer: Schema.Struct({ said: Schema.String }) })
+
+const more = [...Object.values(asking.tools), AskUser]
+
 /** The names of the tools. */
 export const tools = ["once", "again", "pay", "broken"] as const
 
@@ -105,13 +115,19 @@ const slowHandlers = slowToolkit.toLayer(
   })
 )
 
+const askingHandlers = asking.toLayer(
+  Effect.map(Ledger, ({ ended }) => ({
+    look: ({ key }) => Effect.sync(() => (ended.push(`look ${key}`), resultOf("look", key)))
+  }))
+)
+
 /** Answers come character by character. Some of a model that is flaky break off somewhere. */
 const modelOf = (isFlaky: boolean) =>
   ScriptedModel.layer(
     ({ messages }) =>
       Effect.gen(function* () {
         yield* Effect.flatMap(Random.nextIntBetween(1, 80), Effect.sleep)
-        const answer = answerTo(messages.filter(({ text }) => !text.startsWith("Your last answer was cut off")))
+        const answer = answerTo(messages.filter(({ role, text }) => role !== "user" || !isNote(text)))
         if (answer._tag === "Failure") return { fail: { reason: "AuthenticationError" } }
         if (isFlaky && (yield* Random.next) < 0.4) {
           const said = answer._tag === "Text" ? answer.text : ""
@@ -124,6 +140,7 @@ const modelOf = (isFlaky: boolean) =>
         }
         if (answer._tag === "Text") return { text: answer.text, chunkDelay: yield* Random.nextIntBetween(0, 30) }
         const paramsOf = (name: string, key: string) => {
+          if (name === "ask") return { question: key }
           const input = taskOf(name, key)
           return input === undefined ? { key } : { input }
         }
@@ -131,6 +148,8 @@ const modelOf = (isFlaky: boolean) =>
       }),
     { chunkSize: 1 }
   )
+
+const isNote = (text: string) => text.startsWith("Your last answer was cut off") || text.includes("times in a row")
 
 export const model = modelOf(false)
 
@@ -149,10 +168,17 @@ export const slowWorker = Agent.make("worker", {
   maxSteps: 64
 })
 
+/** An agent that asks the user, and repeats itself. */
+export const asker = Agent.make("asker", {
+  instructions: "You work.",
+  toolkit: [...Object.values(toolkit.tools), ...more],
+  maxSteps: 64
+})
+
 export const other = Agent.make("other", { instructions: "You do something else.", toolkit })
 
 /** The services of the agents, in each process. */
-export const layer = Layer.merge(handlers, model)
+export const layer = Layer.mergeAll(handlers, askingHandlers, model)
 
 const common = { instructions: "You work.", maxSteps: 64 }
 

@@ -2,8 +2,8 @@
  * The script of the worlds: users of sessions who send, send again, edit, withdraw, interrupt, resume, fork and remove, a person who decides about
  * calls, and readers. All that they did and saw is in a `Diary`.
  */
-import { Effect, Equal, Option, Random, Result, Stream } from "effect"
-import { Conversation, type Message, type Run } from "effect-emissary"
+import { Effect, Equal, Option, Random, Result, type Schema, Stream } from "effect"
+import { Conversation, type Message, Run } from "effect-emissary"
 import type { PlanRun } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import type { Simulation } from "effect-emissary/testing"
@@ -324,12 +324,38 @@ const lookAtAll = Effect.fnUntraced(function* (world: World, diary: Diary) {
   return page.sessions.map(({ id }) => id)
 })
 
+/** Users answer a question rightly, wrongly, and twice at the same time, each time in another way. */
+const answer = Effect.fnUntraced(function* (
+  world: World,
+  diary: Diary,
+  session: string,
+  questions: ReadonlyArray<Extract<Run.Request, { readonly _tag: "Question" }>>
+) {
+  const say = (value: Schema.Json) => {
+    const decisions = questions.map((question) => Run.answer(question, value))
+    return perform(world, diary, { kind: "decide", session, decisions }, (sessions) =>
+      sessions.decide(session, decisions)
+    )
+  }
+  const drawn = yield* Random.next
+  if (drawn < 0.3) {
+    const receipt = yield* say({ said: 5 })
+    if (receipt !== undefined) diary.problems.push(`a wrong answer in ${session} is taken`)
+  }
+  const right = drawn < 0.6 ? ["yes", "no"] : ["yes"]
+  yield* Effect.forEach(right, (said) => say({ said }), { concurrency: "unbounded" })
+})
+
 /** A person who decides about the calls of all sessions. */
 export const decide = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
   const state = Option.getOrUndefined(yield* look(world, diary, session))
   if (state === undefined || state.status !== "waiting") return
   const approved = yield* Effect.map(Random.next, (drawn) => drawn < 0.75)
-  const decisions = state.requests.map((request) => ({ ...request, approved }))
+  const questions = state.requests.filter((request) => request._tag === "Question")
+  if (questions.length > 0) yield* answer(world, diary, session, questions)
+  const others = state.requests.filter(({ _tag }) => _tag !== "Question")
+  if (questions.length > 0 && others.length === 0) return
+  const decisions = others.map((request) => ({ ...request, approved }))
   const decided = perform(world, diary, { kind: "decide", session, decisions }, (sessions) =>
     sessions.decide(session, decisions)
   )
@@ -389,6 +415,21 @@ export const unhang = Effect.fnUntraced(function* (world: World, diary: Diary, s
     if (hung === done) continue
     done = hung
     yield* perform(world, diary, { kind: "interrupt", session }, (sessions) => sessions.interrupt(session))
+  }
+})
+
+/** The session whose model asks, and repeats itself. */
+export const asking = "q"
+
+/** A user of that session. */
+export const useAsking = Effect.fnUntraced(function* (world: World, diary: Diary) {
+  for (const [index, steps] of ["ask", "circle", "again ask|once", "ask ask|circle"].entries()) {
+    const message = `${asking}/x${index + 1}`
+    const text = `${message}|${steps}`
+    yield* perform(world, diary, { kind: "send", session: asking, message, text }, (sessions) =>
+      sessions.send(asking, text, { agent: "asker", messageId: message })
+    )
+    yield* nap(0, 900)
   }
 })
 

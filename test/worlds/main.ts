@@ -27,7 +27,8 @@ const names = [
   "conflicts",
   "losses",
   "more",
-  "releases"
+  "releases",
+  "asks"
 ] as const
 
 const text = { type: "string" } as const

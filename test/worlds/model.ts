@@ -13,11 +13,13 @@ interface Call {
   readonly name: string
   readonly key: string
   readonly status: "asked" | "waits" | "approved" | "denied" | "started"
+  /** The answer of a person to a question. */
+  readonly answer?: unknown
   /** The run of the agent behind the tool. */
   readonly child?: Model
 }
 
-type Decided = Pick<Run.Decision, "callId" | "approved" | "path">
+type Decided = Pick<Run.Decision, "callId" | "approved" | "path" | "answer">
 
 export interface Model {
   readonly sequence: number
@@ -43,6 +45,8 @@ export interface Model {
   readonly failure?: string
   /** The turn before was over when the newest turn began, which may take a message then. */
   readonly mayTake?: boolean
+  /** A run that continues asks its model once more, however often the model has repeated itself. */
+  readonly mayRepeat?: boolean
   /** Results that calls may have without a run, because a release has another tool: `once unknown_tool`. */
   readonly refused?: ReadonlyArray<string>
   /** The first state of a fork. */
@@ -80,7 +84,12 @@ export const rules = {
   /** A message that is taken while calls are open enters the conversation with the last result. */
   enters: ({ calls }: Model) => calls.length === 0,
   /** A call starts if it needs no approval, or has it. */
-  starts: ({ name, status }: Call) => (name === "pay" ? status === "approved" : status === "asked"),
+  starts: ({ name, status }: Call) => (name === "pay" ? status === "approved" : name !== "ask" && status === "asked"),
+  /** Of several answers to a question the first one counts, and an answer has to fit. */
+  isAnswer: (decisions: ReadonlyArray<Decided>, one: Decided) =>
+    isFitting(one.answer) && !decisions.some((other) => placeOf(other) === placeOf(one)),
+  /** The run of a model that repeats itself ends at the fifth time in a row. */
+  isLoop: (times: number) => times >= 5,
   /** A call that has not started has a result only if it is denied, or its turn was stopped. */
   isSettled: ({ status }: Call, { isInterrupted }: Model, type: string) =>
     status === "denied" ? type === "denied" : isInterrupted || type === "interrupted",
@@ -112,6 +121,19 @@ export const rules = {
 }
 
 export type Rules = typeof rules
+
+const isFitting = (answer: unknown): boolean =>
+  typeof answer === "object" && answer !== null && "said" in answer && typeof answer.said === "string"
+
+/** How often in a row the model has made the same call, with the same result. */
+const timesOf = ({ said }: Model): number => {
+  let times = 0
+  for (let at = said.length - 1; said[at]?.text.startsWith("look did") === true; at -= 2) {
+    if (said[at]?.text !== said.at(-1)?.text) break
+    times += 1
+  }
+  return times
+}
 
 /** The place of a call: its id, behind the ids of the calls around it. */
 export const placeOf = ({ callId, path = [] }: Pick<Run.Decision, "callId" | "path">): string =>
@@ -192,6 +214,11 @@ const finish = (
   const type = result._tag === "Success" ? "success" : result.type
   const text = result._tag === "Success" ? textOf(result.content) : result.message
   const isRefused = self.refused?.includes(`${call.name} ${type}`) === true
+  if (call.name === "ask" && call.status === "approved" && type === "success") {
+    if (text !== JSON.stringify(call.answer)) return `${call.key} is answered with ${text}`
+    const said = [...self.said, { role: "tool", text: `ask ${text}` }]
+    return settled(rules, { ...self, calls: self.calls.filter((one) => one !== call), said })
+  }
   const isRun = call.status === "started" && type !== "interrupted" && !isRefused
   const isLost = JSON.stringify(result).includes(`"outcome":"unknown"`)
   if (isLost !== (call.status === "started" && type === "interrupted")) return `${call.key} was ${call.status}: ${text}`
@@ -231,6 +258,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
     }
     case "StepStarted":
       if (self.isSilent === true) return "a message that was stopped is answered"
+      if (self.mayRepeat !== true && rules.isLoop(timesOf(self))) return "a model that repeats itself is asked again"
       return isOver || self.calls.length > 0 ? "a model is asked while calls are open, or after the end" : self
     case "ModelAnswered": {
       const expected = answerTo(self.said)
@@ -251,6 +279,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       return {
         ...self,
         calls,
+        mayRepeat: false,
         said: [...self.said, { role: "assistant", text: text + found, ...(isLast && { isLast }) }]
       }
     }
@@ -258,16 +287,22 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       return isOver || event.model !== "demo/small" ? `a model call is made again, with ${event.model}` : self
     case "ApprovalRequested":
       return withCall(self, event.callId, (call) =>
-        call.name === "pay" && call.status === "asked" ? { ...call, status: "waits" } : `${call.key} needs no approval`
+        ["pay", "ask"].includes(call.name) && call.status === "asked"
+          ? { ...call, status: "waits" }
+          : `${call.key} needs no approval`
       )
     case "ApprovalDecided": {
       const { approved, callId } = event
       const isOwn = (one: Decided) => placeOf(one) === callId
-      const decided = self.decisions.some((one) => isOwn(one) && one.approved === approved)
+      const decided = self.decisions.some(
+        (one) => isOwn(one) && one.approved === approved && JSON.stringify(one.answer) === JSON.stringify(event.answer)
+      )
       if (approved && !decided) return `${callId} is approved, and no person approved it`
       const decisions = self.decisions.filter((one) => !isOwn(one))
       return withCall({ ...self, decisions }, callId, (call) =>
-        call.status === "waits" ? { ...call, status: approved ? "approved" : "denied" } : `${callId} does not wait`
+        call.status === "waits"
+          ? { ...call, status: approved ? "approved" : "denied", answer: event.answer }
+          : `${callId} does not wait`
       )
     }
     case "ToolStarted":
@@ -307,7 +342,9 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
           ? self.calls.length === 0 && answerTo(self.said)._tag === "Text"
           : outcome === "AwaitingApproval"
             ? self.calls.length > 0 && self.calls.every(isWaiting(rules))
-            : outcome === "Interrupted" && self.isInterrupted
+            : outcome === "LoopDetected"
+              ? self.calls.length === 0 && rules.isLoop(timesOf(self))
+              : outcome === "Interrupted" && self.isInterrupted
       return isOver || !isRight ? `the run ends as ${outcome}` : { ...self, outcome }
     }
     case "ChildEvent":
@@ -323,11 +360,13 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
 const keyOf = (value: unknown): string => {
   if (typeof value !== "object" || value === null) return "no key"
   if ("key" in value) return String(value.key)
+  if ("question" in value) return String(value.question)
   return "input" in value ? String(value.input).replace(/\|.*/, "") : "no key"
 }
 
 const continued = ({ failure, outcome, ...rest }: Model): Model => ({
   ...rest,
+  mayRepeat: true,
   mayTake: !rest.isBegun || outcome !== undefined || failure !== undefined,
   isSilent: false,
   isResumed: false,
@@ -369,8 +408,12 @@ const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | 
         held: without(self.held, gone)
       }
     }
-    case "DecisionsReceived":
+    case "DecisionsReceived": {
+      const answers = event.decisions.filter(({ answer }) => answer !== undefined)
+      if (!answers.every((one) => rules.isAnswer(self.decisions, one)))
+        return "an answer is stored that does not fit, or is the second one"
       return { ...dropHeld(self), decisions: [...self.decisions, ...event.decisions] }
+    }
     case "AnswersForgotten":
       return self
     case "DecisionsDropped":

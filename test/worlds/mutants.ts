@@ -973,5 +973,29 @@ export const mutants: ReadonlyArray<Mutant> = [
     text: "turn.isWriting || turnEvents.shown(turn.pending).length > 0 ? undefined : writer.sequenceOf(self)",
     replacement: "turn.isWriting ? writer.sequenceOf(self) : writer.sequenceOf(self)",
     tests: ["live"]
+  },
+  {
+    name: "an answer that does not fit is taken",
+    function: "judge",
+    file: "src/run/internal/runRequests.ts",
+    text: "    onFailure: refuseAnswer,\n",
+    replacement: "    onFailure: () => Result.succeed(verdictOf(decision)),\n",
+    tests: ["questions"]
+  },
+  {
+    name: "a second answer to a question is stored",
+    function: "checkDecisions",
+    file: "src/session/internal/inbox.ts",
+    text: "  if (late !== undefined) return yield*",
+    replacement: "  if (late === decided[-1] && late !== undefined) return yield*",
+    tests: ["questions"]
+  },
+  {
+    name: "the run of a model that repeats itself does not end",
+    function: "isEnd",
+    file: "src/run/internal/repetition.ts",
+    text: "times >= (limits?.end ?? defaults.end)",
+    replacement: "times > (limits?.end ?? defaults.end)",
+    tests: ["upgrades"]
   }
 ]

@@ -49,6 +49,8 @@ const laws: ReadonlyArray<readonly [pattern: RegExp, law: string]> = [
   [/turns are stopped for/, "an edit stops the turn of its message alone"],
   [/healthy/, "nothing is lost where no process has trouble"],
   [/ fails with /, "operations fail for a reason"],
+  [/a wrong answer|an answer is stored/, "an answer to a question fits, and the first one counts"],
+  [/repeats itself|as LoopDetected/, "a model that repeats itself is stopped"],
   [/^\S+, \S+, \w+: /, "the log is one that the model allows"]
 ]
 

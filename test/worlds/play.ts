@@ -12,14 +12,16 @@ export const script = Effect.fnUntraced(function* (
     readonly sessions?: number
     readonly calls?: number
     readonly releases?: number
+    /** There is a session whose model asks the user, and repeats itself. */
+    readonly asks?: boolean
     readonly atRest?: Effect.Effect<void> | undefined
   } = {}
 ) {
-  const { atRest = Effect.void, calls: count = 6, releases: deploys = 0, sessions = 2 } = options
+  const { asks = false, atRest = Effect.void, calls: count = 6, releases: deploys = 0, sessions = 2 } = options
   const { isCalm } = diary
   const names = diary.hasMore ? `a${clients.withDefinition}` : "ab"
   const ids = Array.from({ length: sessions }, (_, index) => names.charAt(index) || `s${index}`)
-  const read = diary.hasMore ? [...ids, jobs.session] : ids
+  const read = [...ids, ...(diary.hasMore ? [jobs.session] : []), ...(asks ? [clients.asking] : [])]
   const others = yield* Effect.forEach(read, (id) =>
     Effect.all([
       Effect.forkChild(clients.follow(world, diary, id)),
@@ -30,6 +32,7 @@ export const script = Effect.fnUntraced(function* (
   )
   const users = ids.flatMap((id) => ["x", "y"].map((user) => clients.use(world, diary, { session: id, user, count })))
   const more = diary.hasMore ? [jobs.use(world, diary), releases.deploy(world, deploys)] : []
+  if (asks) users.push(clients.useAsking(world, diary))
   const all = [...users, ...more, ...(isCalm ? [clients.sendAlone(world, diary)] : [])]
   yield* Effect.all(all, { concurrency: "unbounded" })
   diary.releases = [...(yield* releases.Releases).had]

@@ -167,6 +167,8 @@ const wrong: { readonly [Rule in keyof Rules]: Rules[Rule] } = {
   isSteerable: ({ calls, said }) => calls.length > 0 || said.at(-1)?.isLast === true,
   enters: () => true,
   starts: ({ status }) => status === "asked",
+  isAnswer: () => false,
+  isLoop: (times) => times >= 4,
   isSettled: (_, __, type) => type === "denied",
   rewound: (said, at) => said.slice(0, at + 1),
   callsAfterRewind: (calls) => calls,

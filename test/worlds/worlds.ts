@@ -18,7 +18,7 @@ import type { Wire } from "./wire.ts"
 const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
 
 /** The layer of each process. */
-export const sessions = Session.layer([agents.slowWorker], options).pipe(Layer.provide(agents.layer))
+export const sessions = Session.layer([agents.slowWorker, agents.asker], options).pipe(Layer.provide(agents.layer))
 
 /** The same in a release. */
 const ofRelease = (release: Release) =>
@@ -67,6 +67,8 @@ export interface Setting {
   readonly more: number
   /** The number of releases, where the agents have everything. */
   readonly releases: number
+  /** 1 where there is a session whose model asks the user, and repeats itself. */
+  readonly asks: number
 }
 
 /** The setting of a seed. A fourth of the worlds has much trouble, and an eighth has none but failures of the store and the network. */
@@ -85,7 +87,8 @@ export const settingOf = (seed: number): Setting => {
     conflicts: seed % 8 === 7 ? 5 : 0,
     losses: isHard ? 40 : 20,
     more: Math.floor(seed / 16) % 2,
-    releases: hasStranger(seed) || isLight ? 0 : seed % 3
+    releases: hasStranger(seed) || isLight ? 0 : seed % 3,
+    asks: Number(seed % 8 === 4 && Math.floor(seed / 16) % 2 === 0)
   }
 }
 
@@ -107,6 +110,7 @@ export const run = (
 ): Effect.Effect<Simulation.Report, Simulation.SimulationError> => {
   const { compare = false, home = "process", onSeen = () => {} } = options
   const {
+    asks,
     calls,
     conflicts,
     failures,
@@ -134,7 +138,13 @@ export const run = (
       // A session moves when a runner joins
       diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps + more * deploys === 0
       const pages = watch && (yield* watch(diary, hasMore ? ["a", clients.withDefinition, jobs.session] : ["a", "b"]))
-      yield* play(world, diary, { calls, sessions: count, releases: hasMore ? deploys : 0, atRest: pages })
+      yield* play(world, diary, {
+        calls,
+        sessions: count,
+        releases: hasMore ? deploys : 0,
+        asks: asks === 1,
+        atRest: pages
+      })
       const { ended, started } = yield* agents.Ledger
       const effects = { started: [...started], ended: [...ended] }
       onSeen({ diary, effects })
