@@ -60,6 +60,30 @@ const leftOf = (id: string) =>
 const outcomeOf = ({ cursor: _, sequence: __, text: ___, ...end }: Session.Answer): object => end
 
 describe.each(layers)("MONEY-2 budgets of sessions, %s", (_, layer) => {
+  it.live("a message has a budget of its own turn, within the budget of the layer", () =>
+    Effect.gen(function* () {
+      const over = (limit: number) =>
+        ({ outcome: "BudgetExceeded", scope: "run", unit: "modelCalls", limit, used: limit }) as const
+      const small = { budget: { modelCalls: 1, outputTokens: 500, time: "1 hour" } } as const
+      assert.deepStrictEqual(outcomeOf(yield* Session.turn("m", "work", small)), over(1))
+      const [, left] = (yield* leftOf("m")).at(-1) ?? []
+      assert.deepInclude(left, { modelCalls: 0, outputTokens: 490 })
+      // The next one has the budget of the layer, which a larger budget of a message does not lift
+      assert.strictEqual((yield* Session.turn("m", "next")).text, "re: next")
+      assert.deepStrictEqual(outcomeOf(yield* Session.turn("m", "loop", { budget: { modelCalls: 9 } })), over(3))
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.live("a budget that is none is refused before the message is stored", () =>
+    Effect.gen(function* () {
+      for (const budget of [{ modelCalls: -1 }, { money: Number.NaN }]) {
+        const error = yield* Effect.flip(Session.send("n", "x", { budget }))
+        assert.strictEqual(error.reason._tag, "ArgumentInvalid")
+      }
+      assert(Option.isNone(yield* Session.state("n")))
+    }).pipe(Effect.provide(layer))
+  )
+
   it.live("a turn has a budget of its own, and the session has one for all of its turns", () =>
     Effect.gen(function* () {
       yield* Session.turn("a", "work")

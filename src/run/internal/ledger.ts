@@ -106,6 +106,23 @@ export const limitsOf = (budget: unknown): Amounts | undefined => {
   return isAmounts(limits) ? limits : undefined
 }
 
+/** A budget with these limits: {@link limitsOf} the other way. */
+export const budgetOf = ({ micros, millis, ...counts }: Amounts): Budget => ({
+  ...counts,
+  ...defined({ money: micros === undefined ? undefined : micros / perUnit, time: millis })
+})
+
+/** The limits of both: of each unit the smaller one. */
+export const within = (some: Amounts, others: Amounts): Amounts =>
+  defined(
+    Object.fromEntries(
+      Unit.literals.map((unit) => {
+        const limit = Math.min(some[unit] ?? Infinity, others[unit] ?? Infinity)
+        return [unit, limit === Infinity ? undefined : limit]
+      })
+    )
+  )
+
 export const allowed: options.Allowed = { expected, fits: (budget) => limitsOf(budget) !== undefined }
 
 /** The limits of one budget, and `from`, the use of the run when the budget began. `near` are the units that `BudgetNeared` has reported. */

@@ -8,6 +8,7 @@ import * as base from "../../payload/internal/base.ts"
 import { plainSchema } from "../../payload/internal/problems.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -100,7 +101,8 @@ export const message = {
   definition: Schema.optionalKey(Schema.String),
   pending: Schema.optionalKey(Schema.Literal("deny")),
   steers: Schema.optionalKey(Schema.Literal(true)),
-  timeout: Schema.optionalKey(runParts.Count)
+  timeout: Schema.optionalKey(runParts.Count),
+  budget: Schema.optionalKey(ledger.Amounts)
 }
 
 /** The members are in the order in which a session has them first. */

@@ -366,8 +366,9 @@ const applyBody = (
   switch (event._tag) {
     case "MessageReceived": {
       const { context, conversation, definition, digest, edit, input, messageId, model, pending, plan, timeout } = event
-      const { steers } = event
-      const queued = { messageId, input, ...defined({ context, definition, model, pending, plan, steers, timeout }) }
+      const { budget, steers } = event
+      const parts = { budget, context, definition, model, pending, plan, steers, timeout }
+      const queued = { messageId, input, ...defined(parts) }
       const before = release(state, (held) => areAlike(state, held, queued))
       return Result.succeed({
         ...before,
@@ -504,6 +505,7 @@ export const steering = ({ queue }: SessionState, turn: PartsOfTurn): ReadonlyAr
   Array.from(queue).filter(
     (message) =>
       message.steers === true &&
+      message.budget === undefined &&
       message.model === turn.model &&
       (message.definition ?? turn.definition) === turn.definition &&
       Equal.equals(contextOf(message), turn.context)

@@ -26,6 +26,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as planNames from "../../plan/internal/planNames.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as storeKeys from "../../store/internal/storeKeys.ts"
@@ -257,6 +258,7 @@ const store = Effect.fnUntraced(function* (
   const context = yield* contextFor(self, options.context)
   const { model } = options
   const timeout = options.timeout === undefined ? undefined : types.millisOf(options.timeout)
+  const budget = options.budget && ledger.limitsOf(options.budget)
   yield* checkParts(self, agent, { ...message, ...defined({ context, model }) })
   const generation = made !== undefined && found === undefined ? yield* storeKeys.nonce : undefined
   if (made !== undefined)
@@ -267,7 +269,7 @@ const store = Effect.fnUntraced(function* (
     at,
     agent: agent.name,
     ...message,
-    ...defined({ context, conversation, definition: made?.digest, model, timeout }),
+    ...defined({ budget, context, conversation, definition: made?.digest, model, timeout }),
     ...(pending === "deny" && { pending }),
     ...(whenBusy === "steer" && { steers: true as const })
   }

@@ -42,6 +42,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as agentValue from "../../agent/internal/agentValue.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import type { StepWrite } from "../../run/internal/planRunParts.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -373,6 +374,12 @@ const timeFor = Effect.fnUntraced(function* (
   return Duration.min(Duration.millis(left), Duration.fromInputUnsafe(total))
 })
 
+/** The budget of a turn: the budget of the host, within the budget of its message. */
+const budgetFor = (ofHost: ledger.Budget | undefined, message: Queued | undefined): ledger.Budget | undefined =>
+  message?.budget === undefined
+    ? ofHost
+    : ledger.budgetOf(ledger.within(message.budget, (ofHost && ledger.limitsOf(ofHost)) ?? {}))
+
 /** Runs the agent until its run ends or is stopped. */
 const runUntilStopped = (
   self: LiveSession,
@@ -396,7 +403,7 @@ const runUntilStopped = (
   const ofTurn = {
     ...ofHost,
     timeouts: { ...ofHost.timeouts, total },
-    ...(isNew && { budget }),
+    ...(isNew && { budget: budgetFor(budget, message) }),
     onEvent: keep(self, turn),
     ...((isStopped || interruptWhen !== undefined) && { interruptWhen: stopWhen })
   }

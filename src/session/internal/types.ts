@@ -411,6 +411,18 @@ const spanThat = (fits: (duration: Duration.Duration) => boolean) =>
 
 const span = Schema.optionalKey(expecting("a duration of more than 0 that ends", spanThat(Duration.isPositive)))
 
+const budget = Schema.optionalKey(
+  expecting(
+    ledger.expected,
+    ledger.Amounts.pipe(
+      Schema.decodeTo(
+        Schema.declare((input): input is ledger.Budget => ledger.limitsOf(input) !== undefined),
+        SchemaTransformation.transform({ decode: ledger.budgetOf, encode: (found) => ledger.limitsOf(found) ?? {} })
+      )
+    )
+  )
+)
+
 const pause = Schema.optionalKey(
   expecting(
     "a duration that ends",
@@ -600,6 +612,14 @@ export interface SendOptions extends Details {
    */
   readonly timeout?: Duration.Input | undefined
   /**
+   * The limits of what the turn of this message may use, see `Budget`; default: the budget of the layer (`run.budget`), or else the budget
+   * of the agent. With `run.budget` the smaller limit of each unit counts. The turn that uses it up ends as `BudgetExceeded`, and later
+   * messages are answered next. A turn that takes decisions, or that continues after a crash, has what is left, and `resume` has the
+   * budget of the layer, or else what is left. A message with a budget does not steer: it waits for its turn. An edit of the message
+   * has no budget.
+   */
+  readonly budget?: ledger.Budget | undefined
+  /**
    * The treatment of a session that has received a message before.
    *
    * - `"continue"` (default): this is its next message.
@@ -622,6 +642,7 @@ export const SendOptions = struct<SendOptions>()({
   whenBusy: oneOf(Schema.Literals(["queue", "reject", "steer"])),
   pending: oneOf(Schema.Literals(["keep", "deny"])),
   timeout: span,
+  budget,
   ifExists: oneOf(IfExists),
   ...Details.fields
 })
