@@ -68,5 +68,21 @@ export interface Connection {
   file(address: string): Promise<Blob>
 }
 
+/** The structured output that a model is writing, see `ChatEvent.PartialOutput`. */
+export interface PartialOutput {
+  readonly messageId?: string
+  readonly length: number
+  readonly value?: unknown
+}
+
+/**
+ * The structured output of a turn after one more event of a session, `undefined` where none is shown: fields and items of lists that are
+ * complete and valid, and texts that grow.
+ */
+export declare const partialOutput: (
+  before: PartialOutput | undefined,
+  event: Entry["event"]
+) => PartialOutput | undefined
+
 /** Connects a page with the sessions of a server. Nothing is sent before the first call. */
 export declare const connect: (options?: ConnectOptions) => Connection

@@ -72,6 +72,35 @@ async function* eventsIn(response, alive) {
   }
 }
 
+/**
+ * The structured output that a model is writing, after one more event of a session: `{ value }`, or nothing where none is shown.
+ *
+ *     output = partialOutput(output, event)
+ */
+export const partialOutput = (before, { _tag, delta, messageId, offset, output, path }) => {
+  if (path) return before
+  if (_tag === "OutputDelta") {
+    let { length, value } = before?.messageId === messageId ? before : { length: 0 }
+    if (offset > length) return before
+    const set = (value, [key, ...rest], change) => {
+      if (key === undefined) return change(value)
+      const copy = typeof key === "number" ? [...(value ?? [])] : { ...value }
+      copy[key] = set(copy[key], rest, change)
+      return copy
+    }
+    const fresh = delta.slice(length - offset)
+    for (const line of fresh.split("\n")) {
+      if (!line) continue
+      const [at, part, grows] = JSON.parse(line)
+      value = set(value, at, (text) => (grows ? (text ?? "") + part : part))
+    }
+    return { messageId, length: length + fresh.length, value }
+  }
+  if (_tag === "TurnFinished") return output === undefined ? undefined : { length: 0, value: output }
+  const ends = ["AnswerDiscarded", "MessageTaken", "TurnFailed", "ConversationRewound"]
+  return ends.includes(_tag) || (_tag === "AnswerWithdrawn" && messageId === before?.messageId) ? undefined : before
+}
+
 export const connect = ({ url = "/sessions", token, silence = 45_000, retry = [500, 10_000] } = {}) => {
   const request = async (path, query, init = {}) => {
     const sent = new URLSearchParams(

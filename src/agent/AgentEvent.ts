@@ -7,8 +7,11 @@
  * @since 0.1.0
  */
 
+import type * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
 import type { AgentEvent, Result } from "./internal/agentTypes.ts"
 
@@ -27,6 +30,10 @@ export {
    *   in the content of the stored answer.
    * - `CallDelta`: a call begins, or a piece of its arguments as text, under the id and the name of the stored call. The first
    *   delta may be empty. Arguments whose text cannot be shown piece by piece come as one delta.
+   * - `OutputDelta`: parts of the structured output that became complete and valid, of an agent with an `output` Schema. `value` is all of
+   *   the output so far, decoded: a field, or an item of a list, is there when it is complete and fits, and texts without checks grow.
+   *   `delta` has the new parts as lines of JSON for front ends. It follows the delta of the text, or of the call of the output, that it is
+   *   read from. Another `messageId` begins anew, and without a value nothing is shown.
    * - `StepFinished`: the model answered. `usage` is the usage of this step, `total` the usage of the run so far.
    * - `ToolStarted`: a tool call is about to run.
    * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.
@@ -42,7 +49,15 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type AgentEvent
+  type AgentEvent,
+  /**
+   * A structured output that is not complete: keys of objects at any depth may be missing, the ends of texts, and the last items of lists.
+   * The items that are there are whole.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type DeepPartial
 } from "./internal/agentTypes.ts"
 
 /**
@@ -96,3 +111,88 @@ export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effec
       )
     )
   })
+
+/**
+ * An item of a list of a structured output, or that the items before it do not count.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Element<A> = Data.TaggedEnum<{
+  Element: { readonly index: number; readonly value: A }
+  Withdrawn: {}
+}>
+
+/** The items of an answer that were emitted. */
+interface Emitted {
+  readonly messageId: string | undefined
+  readonly items: ReadonlyArray<unknown>
+}
+
+const itemsAt = (value: unknown, key: string): ReadonlyArray<unknown> => {
+  const list = Predicate.hasProperty(value, key) ? value[key] : undefined
+  return Array.isArray(list) ? list : []
+}
+
+/**
+ * The items of a list in the structured output of an agent, each as soon as it is complete and valid.
+ *
+ * **Details**
+ *
+ * Each item comes once. `Withdrawn` takes back all items so far: the attempt failed, the model wrote another answer, or the run ended
+ * without an output. The items of another attempt follow with indexes from 0 on. At the end of a run that is `Completed` the items after
+ * the last `Withdrawn` are the list of the output.
+ *
+ * **Example** (Cities one by one)
+ *
+ * ```ts
+ * import { Effect, Schema, Stream } from "effect"
+ * import { Agent, AgentEvent } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const guide = Agent.make("guide", { output: Schema.Struct({ cities: Schema.Array(Schema.String) }) })
+ *
+ * const elements = await guide.stream("Three cities of Italy?").pipe(
+ *   AgentEvent.elements("cities"),
+ *   Stream.runCollect,
+ *   Effect.provide(ScriptedModel.layer([{ object: { cities: ["Rome", "Turin"] } }])),
+ *   Effect.runPromise
+ * )
+ * assert.deepStrictEqual(elements, [
+ *   { _tag: "Element", index: 0, value: "Rome" },
+ *   { _tag: "Element", index: 1, value: "Turin" }
+ * ])
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const elements =
+  <Key extends string>(key: Key) =>
+  <Item, E, R>(
+    self: Stream.Stream<AgentEvent<{ readonly [K in Key]: ReadonlyArray<Item> }>, E, R>
+  ): Stream.Stream<Element<Item>, E, R> =>
+    Stream.mapAccum(
+      self,
+      (): Emitted => ({ messageId: undefined, items: [] }),
+      (before, event) => {
+        const isEnd = event._tag === "RunFinished"
+        const isVoid = event._tag === "StepRetried"
+        if (!isEnd && !isVoid && event._tag !== "OutputDelta") return [before, []]
+        const { result } = isEnd ? event : {}
+        const value = event._tag === "OutputDelta" ? event.value : result?.outcome === "Completed" && result.output
+        const items = itemsAt(value, key)
+        const messageId = event._tag === "OutputDelta" ? event.messageId : before.messageId
+        const count = before.items.length
+        const isGrown = messageId === before.messageId && items[count - 1] === before.items[count - 1]
+        const follows = isEnd ? Equal.equals(items.slice(0, count), before.items) : isGrown
+        const kept = follows ? count : 0
+        const withdrawn = kept < count ? [{ _tag: "Withdrawn" as const }] : []
+        // Sound: items of the list of this output, which were decoded
+        const fresh = (items as ReadonlyArray<Item>)
+          .slice(kept)
+          .map((value, at) => ({ _tag: "Element" as const, index: kept + at, value }))
+        return [{ messageId, items }, [...withdrawn, ...fresh]]
+      }
+    )

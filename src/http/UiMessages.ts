@@ -17,7 +17,7 @@
  * | a request about a call | `approval-requested`, whose id names the request and has its digest |
  * | a request of an agent or a plan inside | a `dynamic-tool` part with an approval like that |
  * | agents and plans inside | `data-answer`, `data-result` and `data-step` parts, and transient `data-draft` parts |
- * | the structured output | a `data-output` part |
+ * | the structured output | a `data-output` part, and while it grows a `data-partial-output` part, `null` where it is withdrawn |
  * | the tokens of the answers | `usage` of the metadata |
  *
  * @since 0.1.0

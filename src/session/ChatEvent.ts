@@ -48,13 +48,14 @@ import type { AgentEvent } from "../agent/AgentEvent.ts"
 import type * as Run from "../agent/Run.ts"
 import * as Message from "../conversation/Message.ts"
 import { plainSchema } from "../payload/internal/problems.ts"
+import { applyLines } from "../payload/internal/partialValue.ts"
 import { defined } from "../payload/internal/values.ts"
 import * as ledger from "../run/internal/ledger.ts"
 import * as planRunParts from "../run/internal/planRunParts.ts"
 import * as runParts from "../run/internal/runParts.ts"
 import * as runRequests from "../run/internal/runRequests.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
-import type * as drafts from "./internal/drafts.ts"
+import * as drafts from "./internal/drafts.ts"
 import * as events from "./internal/events.ts"
 import { plainContent, plainParts, plainResult } from "./internal/shownParts.ts"
 
@@ -88,6 +89,13 @@ const Body = Schema.TaggedUnion({
     part: runParts.Count,
     type: Schema.Literals(["text", "reasoning", "tool-call"]),
     call: Schema.optionalKey(Schema.Struct({ id: Schema.String, name: Schema.String })),
+    offset: runParts.Count,
+    delta: Schema.String
+  },
+  OutputDelta: {
+    path,
+    turn: Schema.String,
+    messageId: Schema.String,
     offset: runParts.Count,
     delta: Schema.String
   },
@@ -151,6 +159,9 @@ const Body = Schema.TaggedUnion({
  *   `part`. `turn` is the id of the message of the user that it answers. `Answered` with the same `messageId` takes the place of
  *   all its pieces. Parts have their numbers in the stored message, so parts that are not shown leave gaps. The pieces of a `tool-call`
  *   are its arguments as text, and `call` has its id and its name. `AnswerWithdrawn`: remove the pieces with this id, if there are any.
+ * - `OutputDelta`: parts of the structured output that an answer has, for {@link partialOutput}. `delta` follows the first `offset` characters
+ *   of the parts. It has lines of JSON: `[path, value]` is a value that is complete and valid, `[path, text, 1]` is more of a text, and `[[]]`
+ *   removes all.
  * - `Requested`: the `request` waits for a decision, see `Run.Request`. The `callId` of a request to approve a call is the id of the
  *   call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes.
  * - `Decided`: a person decided. The model reads its `reason`.
@@ -380,6 +391,10 @@ const of = (event: events.LiveEntry["event"], options: Options): ChatEvent | und
       if (delta.call !== undefined && runParts.isOutputTool(delta.call.name)) return undefined
       return isSubAgent === true && options.subAgents !== true ? undefined : delta
     }
+    case "OutputDelta": {
+      const { isSubAgent, ...delta } = event
+      return isSubAgent === true && options.subAgents !== true ? undefined : delta
+    }
     case "AnswerWithdrawn":
       return event
     case "MessageReceived": {
@@ -472,8 +487,6 @@ interface Written {
   readonly byPath: Map<string, { readonly messageId: string; readonly lengths: Map<number, number> }>
 }
 
-const deltas = { TextDelta: "text", ReasoningDelta: "reasoning", CallDelta: "tool-call" } as const
-
 /** The pieces of answers in a view, and the withdrawal of the answer whose place another attempt takes. */
 const piecesOf = (view: AgentEvent<unknown>, written: Written, around: Around): ReadonlyArray<drafts.Draft> => {
   const key = JSON.stringify(around.path)
@@ -498,23 +511,74 @@ const piecesOf = (view: AgentEvent<unknown>, written: Written, around: Around): 
         : Array.from(byPath.values(), ({ messageId }) => ({ _tag: "AnswerWithdrawn", messageId }))
     case "TextDelta":
     case "ReasoningDelta":
-    case "CallDelta": {
-      const { delta, index: part, messageId } = view
+    case "CallDelta":
+    case "OutputDelta": {
+      const { delta, messageId } = view
+      const piece = drafts.pieceOf(view, turn, { path: around.path, ...(around.isCalled && { isSubAgent: true }) })
+      const slot = drafts.slotOf(piece)
       const before = byPath.get(key)
       const isNew = before?.messageId !== messageId
       const { lengths } = isNew ? { lengths: new Map<number, number>() } : before
-      const offset = lengths.get(part) ?? 0
-      byPath.set(key, { messageId, lengths: lengths.set(part, offset + delta.length) })
-      const call = view._tag === "CallDelta" ? { id: view.callId, name: view.name } : undefined
-      const isSubAgent = around.isCalled || undefined
-      const shape = { ...pathOf(around), part, type: deltas[view._tag], offset, delta }
+      const offset = lengths.get(slot) ?? 0
+      byPath.set(key, { messageId, lengths: lengths.set(slot, offset + delta.length) })
       return [
         ...(isNew && before !== undefined ? [{ _tag: "AnswerWithdrawn", messageId: before.messageId } as const] : []),
-        { _tag: "AnswerDelta", turn, messageId, ...shape, ...defined({ call, isSubAgent }) }
+        { ...piece, offset }
       ]
     }
     default:
       return []
+  }
+}
+
+/**
+ * The structured output that a model is writing, as far as its parts are complete and valid, and at the end of the turn the whole output.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PartialOutput {
+  /** The id of the answer that it is in; absent at the end of the turn. */
+  readonly messageId?: string
+  /** The characters of the pieces that were taken. */
+  readonly length: number
+  /** The output as JSON. Keys may be missing, texts grow, and lists have their first items. */
+  readonly value?: Schema.Json
+}
+
+/**
+ * The structured output of a turn after one more event, `undefined` where none is shown. For `Stream.scan`, over the events of
+ * `Session.live`, or of {@link projectRun}.
+ *
+ * **Details**
+ *
+ * A part is shown when it is complete and valid: a field, or an item of a list. Texts without checks grow. Parts stay as they are until
+ * their answer is withdrawn or the turn ends without an output: then nothing is shown. The parts of another attempt begin anew.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const partialOutput = (before: PartialOutput | undefined, event: ChatEvent): PartialOutput | undefined => {
+  if ("path" in event && event.path !== undefined) return before
+  switch (event._tag) {
+    case "OutputDelta": {
+      const { delta, messageId, offset } = event
+      const { length, value } = before?.messageId === messageId ? before : { length: 0, value: undefined }
+      if (offset > length) return before
+      const fresh = delta.slice(length - offset)
+      return { messageId, length: length + fresh.length, ...defined({ value: applyLines(value, fresh) }) }
+    }
+    case "AnswerWithdrawn":
+      return event.messageId === before?.messageId ? undefined : before
+    case "TurnFinished":
+      return event.output === undefined ? undefined : { length: 0, value: event.output }
+    case "AnswerDiscarded":
+    case "MessageTaken":
+    case "TurnFailed":
+    case "ConversationRewound":
+      return undefined
+    default:
+      return before
   }
 }
 

@@ -110,6 +110,8 @@ export {
    *   the part; the characters of a call are its arguments as JSON, and `call` has its id and the name of the tool. `path` has the calls
    *   of agents that are tools, and the steps of plans, around the model; absent for the agent of the session. `isSubAgent` is there where
    *   an agent is a tool among them.
+   * - `OutputDelta`: parts of the structured output that a draft has, as lines of JSON, see `ChatEvent.partialOutput`. The characters of
+   *   `delta` follow the first `offset` of these lines.
    * - `AnswerWithdrawn`: no message with this id will come. Each piece of it is void.
    *
    * @category models

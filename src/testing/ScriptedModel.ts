@@ -31,6 +31,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
+import { inFormat, streamObjects } from "../agent/internal/outputLimit.ts"
 import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
@@ -723,13 +724,16 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
     }),
     streamText: (providerOptions) =>
       Stream.unwrap(
-        Effect.map(answer(providerOptions, "streamText"), ({ turn, index }) => {
-          const { chunkDelay, fail } = turn
-          const parts = streamTurn(fail === undefined ? turn : { ...turn, finishReason: "missing" }, index, chunkSize)
-          const stream = Stream.rechunk(Stream.fromIterable(parts), 1)
-          const paced = chunkDelay === undefined ? stream : Stream.tap(stream, () => Effect.sleep(chunkDelay))
-          return fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(fail, "streamText")))
-        })
+        Effect.map(
+          Effect.flatMap(inFormat(providerOptions), (asked) => answer(asked, "streamText")),
+          ({ turn, index }) => {
+            const { chunkDelay, fail } = turn
+            const parts = streamTurn(fail === undefined ? turn : { ...turn, finishReason: "missing" }, index, chunkSize)
+            const stream = Stream.rechunk(Stream.fromIterable(parts), 1)
+            const paced = chunkDelay === undefined ? stream : Stream.tap(stream, () => Effect.sleep(chunkDelay))
+            return fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(fail, "streamText")))
+          }
+        )
       )
   })
 
@@ -744,7 +748,7 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
       }
     })
   })
-  return Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
+  return Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, streamObjects(model)))
 })
 
 /**

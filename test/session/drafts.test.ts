@@ -24,6 +24,7 @@ class Screen {
         continue
       }
       const parts = this.messages.get(event.messageId) ?? new Map<number, string>()
+      assert(event._tag === "AnswerDelta")
       const before = parts.get(event.part) ?? ""
       assert.strictEqual(event.offset, before.length, "a piece is lost or doubled")
       this.messages.set(event.messageId, parts.set(event.part, before + event.delta))

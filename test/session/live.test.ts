@@ -183,7 +183,7 @@ describe("SCREEN-1 live readers", () => {
   )
 
   test("SCREEN-1 a runner that begins anew is noticed by the place of its first entry", function* () {
-    const seen = cursors.readAfter(cursors.liveCursorOf("life.3", new Map([["m", [5]]])))
+    const seen = cursors.readAfter(cursors.liveCursorOf("life.3", new Map([["m", [undefined, 5]]])))
     assert(seen !== undefined)
     const draft = (messageId: string, offset: number): Session.LiveEntry["event"] => ({
       _tag: "AnswerDelta",
@@ -196,7 +196,7 @@ describe("SCREEN-1 live readers", () => {
     })
     const entry = (sequence: number, ids: ReadonlyArray<string>, event: Session.LiveEntry["event"]) => ({
       sequence,
-      cursor: cursors.liveCursorOf(`life.${sequence}`, new Map(ids.map((id) => [id, [7]]))),
+      cursor: cursors.liveCursorOf(`life.${sequence}`, new Map(ids.map((id) => [id, [undefined, 7]]))),
       event
     })
     const follows = (next: Session.LiveEntry) => liveReaders.placeAfter(seen, next) !== undefined

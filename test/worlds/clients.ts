@@ -224,7 +224,7 @@ export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, s
     if (event._tag === "RunEvent" && event.event._tag === "InputAdded") input = event.event.message.id
     const wrong = screen && showOn(screen, { cursor, event, sequence }, input)
     if (wrong !== undefined) diary.problems.push(`a live reader of ${session} saw at ${cursor} ${wrong}`)
-    const isDraft = event._tag === "AnswerDelta" || event._tag === "AnswerWithdrawn"
+    const isDraft = event._tag === "AnswerDelta" || event._tag === "OutputDelta" || event._tag === "AnswerWithdrawn"
     if (isDraft) diary.drafts += 1
     if (sequence !== (isDraft ? seen : seen + 1))
       diary.problems.push(`a reader of ${session} saw ${cursor} after ${place}`)

@@ -30,6 +30,8 @@ export interface StructuredOutput<out A> {
   /** The schema that a provider receives: an object, the output under `value` when it is none itself. */
   readonly offered: JsonSchema.JsonSchema
   readonly forAdapter: () => OfferedOutput
+  /** The Schema of an output that is code. */
+  readonly source: Schema.Top | undefined
   readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
 }
 
@@ -115,13 +117,14 @@ const structured = Effect.fnUntraced(function* <A>(
   json: Json.JsonObject,
   strategy: agentData.OutputStrategy,
   decode: StructuredOutput<A>["decode"],
-  offer: Offer
+  offer: Offer,
+  source?: Schema.Top
 ) {
   const schema = yield* JsonSchema.make(json, { what: "output schema" })
   const isObjectSchema = json["type"] === "object"
   const offered = isObjectSchema ? schema : yield* JsonSchema.make(wrap(json), { what: "output schema" })
   const forAdapter = base.once(() => offer(offered, offered !== schema))
-  return { _tag: "Structured", strategy, schema, offered, forAdapter, decode } satisfies StructuredOutput<A>
+  return { _tag: "Structured", strategy, schema, offered, forAdapter, source, decode } satisfies StructuredOutput<A>
 }, Effect.mapError(agentReason.invalidDefinition))
 
 /** The output of an agent that is code: a Schema. */
@@ -146,8 +149,10 @@ export const outputOf = ({
     schema: (isWrapped ? Schema.Struct({ [wrapperKey]: encoded }) : encoded) as Schema.Codec<unknown>,
     isWhole: true
   })
-  const offer = convertSchema.isDocument(output) ? offerDocument : offerSchema
-  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode, offer))
+  const isDocument = convertSchema.isDocument(output)
+  const offer = isDocument ? offerDocument : offerSchema
+  const source = isDocument ? undefined : output
+  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode, offer, source))
 }
 
 /** The output of an agent that came as data: its JSON Schema alone decides. */
@@ -157,6 +162,10 @@ export const outputOfDefinition = ({
   output === undefined
     ? Effect.succeed(textOutput)
     : structured(output.schema, output.strategy, Effect.succeed, offerDocument)
+
+/** An output that is data, without an agent. */
+export const outputOfJson = (json: Json.JsonObject): Effect.Effect<Output<Schema.Json>, AgentError.Reason> =>
+  structured(json, "native", Effect.succeed, offerDocument)
 
 /** The tools and, where the strategy asks for it, one more that the run never dispatches. */
 export const withOutputTool = Effect.fnUntraced(function* (
@@ -226,6 +235,16 @@ const checkValue = Effect.fnUntraced(function* (
       !valid.failure.some((issue) => covers(issue.path, path) || covers(path, issue.path))
   )
   return { _tag: "Invalid", issues: [...valid.failure, ...added] }
+})
+
+/** A value that is a part of an output, as it is stored and decoded; `undefined` where it does not fit. */
+export const decodePart = Effect.fnUntraced(function* (output: Option.Option<Output<unknown>>, given: Schema.Json) {
+  if (Option.isNone(output) || output.value._tag === "Text") return undefined
+  const { decode, schema } = output.value
+  const valid = JsonSchema.validate(schema, given)
+  if (Result.isFailure(valid)) return undefined
+  const decoded = yield* Effect.option(decode(valid.success))
+  return Option.isNone(decoded) ? undefined : { value: valid.success, decoded: decoded.value }
 })
 
 /** Checks the model's final text as output. The latest value that fits is the answer; the values before it are drafts. */

@@ -14,6 +14,7 @@ import * as runTransition from "../../run/internal/runTransition.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as AgentError from "../AgentError.ts"
+import type { PartialOutput } from "./agentPartial.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentShown from "./agentShown.ts"
 import type * as agentTypes from "./agentTypes.ts"
@@ -47,6 +48,8 @@ export class AgentRecorder extends runRecorder.RunRecorder<
   holds = false
   /** The id of the message that the newest attempt of a model call becomes. */
   messageId: string | undefined = undefined
+  /** The structured output in the answer that the newest attempt writes, where it is shown. */
+  partial: PartialOutput | undefined = undefined
   /** The reservation of the call under way in budgets that other runs share. */
   shared: ledger.Hold | undefined = undefined
   /** The price of the model that is asked, where there is a budget. */

@@ -10,6 +10,7 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type { TypeId as ExecutionPlanTypeId } from "effect/ExecutionPlan"
 import type * as Layer from "effect/Layer"
+import type { Pipeable } from "effect/Pipeable"
 import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -282,6 +283,7 @@ export type AgentEvent<A> = Data.TaggedEnum<{
   TextDelta: DeltaOf
   ReasoningDelta: DeltaOf
   CallDelta: CallOf & DeltaOf
+  OutputDelta: DeltaOf & { readonly value: DeepPartial<NoInfer<A>> | undefined }
   StepFinished: {
     readonly step: number
     readonly message: AssistantMessage
@@ -302,6 +304,16 @@ export type AgentEvent<A> = Data.TaggedEnum<{
   StateChanged: { readonly event: Event; readonly state: State }
   RunFinished: { readonly result: Result<A> }
 }>
+
+/** A value that is not complete: keys of objects, the ends of texts, and the last items of lists may be missing. */
+export type DeepPartial<A> =
+  A extends ReadonlyArray<infer Item>
+    ? ReadonlyArray<Item>
+    : A extends Pipeable | Date | Uint8Array
+      ? A
+      : A extends object
+        ? { readonly [K in keyof A]?: DeepPartial<A[K]> }
+        : A
 
 interface DeltaOf {
   readonly messageId: string

@@ -38,6 +38,7 @@ import type * as AgentError from "../AgentError.ts"
 import * as ModelPrices from "../ModelPrices.ts"
 import * as agentOutput from "./agentOutput.ts"
 import * as agentMachine from "./agentMachine.ts"
+import * as agentPartial from "./agentPartial.ts"
 import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
@@ -45,7 +46,7 @@ import type * as agentTypes from "./agentTypes.ts"
 import * as guardChecks from "./guardChecks.ts"
 import * as modelTimeouts from "./modelTimeouts.ts"
 import * as callContracts from "./callContracts.ts"
-import { OutputLimit } from "./outputLimit.ts"
+import { OutputLimit, StreamedFormat, streamsObjects } from "./outputLimit.ts"
 import * as sharedBudgets from "./sharedBudgets.ts"
 import * as runSpans from "./runSpans.ts"
 
@@ -175,7 +176,11 @@ const passGuards = Effect.fnUntraced(function* (
   // The shown text is no beginning of the answer
   const isOther = content !== success.success.content && !recorder.holds
   if (isOther) recorder.messageId = yield* yield* Message.MessageId
-  if (run.streaming && recorder.holds) show(recorder, modelMessages.deltasOf(content), true)
+  if (run.streaming && recorder.holds) {
+    const deltas = modelMessages.deltasOf(content)
+    show(recorder, deltas, true)
+    yield* showOutput(recorder, deltas, true)
+  }
   return Result.succeed({ ...success.success, content })
 })
 
@@ -612,11 +617,16 @@ const requestOf = (
 
 /** The answer of one attempt. The tokens of an unusable answer are recorded. */
 const requestAnswer = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return<Answered> {
-  const { run } = call
+  const { agent, run } = call
+  const { output, outputTool } = agent
   if (agentRecorder.mustWait(run)) return yield* agentRecorder.untilInterrupted
   const before = yield* toolCall.BeforeCall
   if (before !== undefined) yield* before
   run.recorder.messageId = yield* yield* Message.MessageId
+  run.recorder.partial =
+    output._tag === "Structured" && run.streaming && run.recorder.isShown
+      ? new agentPartial.PartialOutput(output, outputTool, yield* Limits)
+      : undefined
   const { answer, error } = yield* withinReservation(run.recorder, exchange(call))
   if (error === undefined) return Result.succeed(answer)
   run.recorder.written = undefined
@@ -630,6 +640,7 @@ const requestAnswer = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.R
  */
 const exchange = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return<durability.Exchange> {
   const { action, run } = call
+  const { recorder } = run
   const durable = yield* durability.Durability
   let isAsked = false
   const asking = () => {
@@ -639,11 +650,26 @@ const exchange = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return
   const found = yield* durable === undefined
     ? asking()
     : durable.exchange(`model/${action.step}`, Effect.suspend(asking))
-  if (run.streaming && !(isAsked && action.purpose === "answer")) {
-    show(run.recorder, modelMessages.deltasOf(found.answer.content))
+  if (run.streaming && !(isAsked && isStreamed(call))) {
+    const deltas = modelMessages.deltasOf(found.answer.content)
+    show(recorder, deltas)
+    yield* showOutput(recorder, deltas)
   }
   return found
 })
+
+/** Shows what the deltas add to a structured output. */
+const showOutput = (
+  recorder: agentRecorder.AgentRecorder,
+  deltas: ReadonlyArray<modelMessages.Delta>,
+  isChecked = !recorder.holds
+): Effect.Effect<void> => {
+  const { messageId, partial } = recorder
+  if (partial === undefined || !isChecked || messageId === undefined || deltas.length === 0) return Effect.void
+  return Effect.map(partial.add(deltas), (shown) => {
+    for (const delta of shown) recorder.show({ _tag: "OutputDelta", messageId, ...delta })
+  })
+}
 
 const show = (
   recorder: agentRecorder.AgentRecorder,
@@ -672,7 +698,7 @@ const askModel = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return
       ? sendRequest(call, accumulator)
       : Effect.updateContext(
           runSpans.observe(calls, accumulator, {
-            isStreaming: isStreamed(call) && action.purpose === "answer",
+            isStreaming: isStreamed(call),
             prompt: () => request.prompt,
             send: (watched) => sendRequest(call, watched),
             failure: (method) => errorIn(accumulator.result(), method, limits)
@@ -709,8 +735,14 @@ const timeoutsOf = ({ agent, run }: ModelCall): modelTimeouts.Limits => ({
   ...modelTimeouts.ofOptions(run.options.timeouts)
 })
 
-/** Limits of chunks need chunks. */
-const isStreamed = (call: ModelCall): boolean => call.run.streaming || modelTimeouts.hasChunks(timeoutsOf(call))
+/** Limits of chunks need chunks. Not all adapters stream an object. */
+const isStreamed = (call: ModelCall): boolean => {
+  const { action, agent, run } = call
+  return (
+    (run.streaming || modelTimeouts.hasChunks(timeoutsOf(call))) &&
+    (action.purpose === "answer" || streamsObjects(askedModel(agent, run.recorder).model))
+  )
+}
 
 /** Collects the parts of the answer, and returns the name of the method; the deltas of a streaming run are emitted as they arrive. */
 const sendRequest = (
@@ -722,14 +754,28 @@ const sendRequest = (
 }
 
 const sendWithin = (
-  { action, agent, request, run }: ModelCall,
+  call: ModelCall,
   accumulator: modelMessages.StreamAccumulator,
   timeouts: modelTimeouts.Limits
 ): Effect.Effect<string, AiError.AiError> => {
+  const { action, agent, request, run } = call
   const { output, tools } = agent
   const { model } = askedModel(agent, run.recorder)
+  const asStream = (parts: Stream.Stream<Response.AnyPart, AiError.AiError>) => {
+    const limited = modelTimeouts.hasChunks(timeouts)
+      ? modelTimeouts.chunks(parts, timeouts, () => accumulator.size() > 0)
+      : parts
+    return streamAnswer(limited, run.recorder, accumulator)
+  }
   if (action.purpose === "structured" && output._tag === "Structured") {
-    return generateObject(model, request.prompt, output.forAdapter().schema, accumulator)
+    const { schema } = output.forAdapter()
+    if (!isStreamed(call)) return generateObject(model, request.prompt, schema, accumulator)
+    const { prompt } = request
+    return Effect.provideService(asStream(model.streamText({ prompt })), StreamedFormat, {
+      type: "json",
+      objectName,
+      schema
+    })
   }
   const ofTools = {
     ...request,
@@ -737,11 +783,7 @@ const sendWithin = (
     disableToolCallResolution: true,
     toolCallValidation: "deferred"
   } as const
-  const hasLimits = modelTimeouts.hasChunks(timeouts)
-  if (!run.streaming && !hasLimits) return generateAnswer(model, ofTools, accumulator)
-  const parts = model.streamText(ofTools)
-  const limited = hasLimits ? modelTimeouts.chunks(parts, timeouts, () => accumulator.size() > 0) : parts
-  return streamAnswer(limited, run.recorder, accumulator)
+  return isStreamed(call) ? asStream(model.streamText(ofTools)) : generateAnswer(model, ofTools, accumulator)
 }
 
 /** A request that offers tools, whose calls the run resolves. */
@@ -780,14 +822,22 @@ const streamAnswer = Effect.fnUntraced(function* (
     }
     if (part.type === "error") return Effect.fail(streamError(part.error))
     show(recorder, deltas)
-    return ++received % partsInTurn === 0 ? Effect.yieldNow : Effect.void
+    const shown = showOutput(recorder, deltas)
+    return ++received % partsInTurn === 0 ? Effect.andThen(shown, Effect.yieldNow) : shown
   })
+  let rest: ReadonlyArray<modelMessages.Delta> = []
   yield* Effect.ensuring(
     reading,
-    Effect.sync(() => show(recorder, accumulator.end()))
+    Effect.sync(() => {
+      rest = accumulator.end()
+      show(recorder, rest)
+    })
   )
+  yield* showOutput(recorder, rest)
   return "streamText"
 })
+
+const objectName = "output"
 
 const generateObject = Effect.fnUntraced(function* (
   model: LanguageModel.LanguageModel,
@@ -804,15 +854,13 @@ const generateObject = Effect.fnUntraced(function* (
     parts = options.response
     if (Option.isSome(outer)) outer.value(options)
   }
-  const answer: ReadonlyArray<Response.AnyPart> = yield* model
-    .generateObject({ prompt, schema, objectName: "output" })
-    .pipe(
-      Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
-      Effect.map((response) => response.content),
-      Effect.catchReason("AiError", "StructuredOutputError", ({ responseText }) =>
-        Effect.succeed(parts ?? [Response.makePart("text", { text: responseText })])
-      )
+  const answer: ReadonlyArray<Response.AnyPart> = yield* model.generateObject({ prompt, schema, objectName }).pipe(
+    Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
+    Effect.map((response) => response.content),
+    Effect.catchReason("AiError", "StructuredOutputError", ({ responseText }) =>
+      Effect.succeed(parts ?? [Response.makePart("text", { text: responseText })])
     )
+  )
   for (const part of answer) accumulator.add(part)
   return "generateObject"
 })

@@ -91,6 +91,10 @@ export const protocol = screen.protocol<Own, AgUiEvent>({
     }
     return own
   },
+  *OutputChanged({ value }) {
+    const path = "/output"
+    yield { type: "STATE_DELTA", delta: [value === undefined ? { op: "remove", path } : { op: "add", path, value }] }
+  },
   *AnswerWithdrawn({ answer, parts }, own) {
     if (own.hasText) yield { type: "TEXT_MESSAGE_END", messageId: answer }
     const empty = parts.flatMap(({ id, type }) => (type === "reasoning" ? [agUiMessages.reasoningOf(id)] : []))

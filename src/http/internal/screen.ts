@@ -5,9 +5,10 @@
  */
 
 import * as Stream from "effect/Stream"
+import type * as Schema from "effect/Schema"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/values.ts"
-import type * as ChatEvent from "../../session/ChatEvent.ts"
+import * as ChatEvent from "../../session/ChatEvent.ts"
 import type * as events from "../../session/internal/events.ts"
 
 type Of<Tag extends ChatEvent.ChatEvent["_tag"]> = Extract<ChatEvent.ChatEvent, { readonly _tag: Tag }>
@@ -36,6 +37,7 @@ export interface Asked {
  * - `AnswerBegun`: the model writes. `isFirst`: it has not written before in this turn.
  * - `PartChanged`: a part begins (`isNew`), grows by `delta`, ends (`isOver`), or all of it. The `delta` of a call are its arguments. `stored` is
  *   the part of the stored answer, which ends it.
+ * - `OutputChanged`: the structured output has more parts. It is not shown any more without a `value`.
  * - `AnswerWithdrawn`: the parts that were shown of the answer do not count. They have ended.
  * - `AnswerStored`: the parts were the answer. `isExact`: the arguments of its calls are stored as they were shown.
  * - `Requested`, `Decided`: a request is open, and has a decision.
@@ -56,6 +58,7 @@ interface Changes {
     readonly isOver: boolean
     readonly stored?: Message.AssistantPart
   }
+  OutputChanged: { readonly value: Schema.Json | undefined }
   AnswerWithdrawn: { readonly answer: string; readonly parts: ReadonlyArray<Part> }
   AnswerStored: Pick<Of<"Answered">, "content" | "messageId"> & { readonly isExact: boolean }
   Requested: Asked
@@ -89,6 +92,9 @@ export interface State {
   /** The id of the answer that the model is writing, and what was shown of it. */
   readonly draft: string | undefined
   readonly parts: ReadonlyArray<Part>
+  /** The structured output, and its length when it was shown. */
+  readonly output: ChatEvent.PartialOutput | undefined
+  readonly shown: number
   /** The calls of the stored answers in their order. */
   readonly calls: ReadonlyArray<string>
   readonly asked: ReadonlyMap<string, Asked>
@@ -106,6 +112,8 @@ export const make = (of?: string): State => ({
   answer: "none",
   draft: undefined,
   parts: [],
+  output: undefined,
+  shown: 0,
   calls: [],
   asked: new Map(),
   inside: [],
@@ -149,8 +157,24 @@ function* endParts({ draft = "", parts }: State): Generator<Change, ReadonlyArra
 /** Removes what was shown of an answer that does not count. */
 function* withdraw(state: State): Folding {
   const parts = yield* endParts(state)
+  if (state.shown > 0) yield { _tag: "OutputChanged", value: undefined }
   if (parts.length > 0) yield { _tag: "AnswerWithdrawn", answer: state.draft ?? "", parts }
-  return { ...state, draft: undefined, parts: [] }
+  return { ...state, draft: undefined, parts: [], output: undefined, shown: 0 }
+}
+
+/** Shows the output. Where it is long, it is sent with a sixteenth more, so that all that is sent has a length in proportion. */
+function* showOutput(state: State, isDue = true): Folding {
+  const { output, shown } = state
+  if (output === undefined || output.length === shown || !isDue) return state
+  yield { _tag: "OutputChanged", value: output.value }
+  return { ...state, shown: output.length }
+}
+
+function* writeOutput(before: State, piece: Of<"OutputDelta">): Folding {
+  const state = yield* beginAnswer(before, piece.messageId)
+  const output = ChatEvent.partialOutput(state.output, piece)
+  const shown = output?.messageId === state.output?.messageId ? state.shown : 0
+  return yield* showOutput({ ...state, output, shown }, 16 * (output?.length ?? 0) >= 17 * shown)
 }
 
 function* write(before: State, piece: Of<"AnswerDelta">): Folding {
@@ -188,7 +212,7 @@ const isKept = (shown: Part, part: Message.AssistantPart | undefined): boolean =
 /** An answer is stored: the rest of it follows what was shown, or takes its place. */
 function* store(before: State, event: Of<"Answered">): Folding {
   const { content, finishReason = "other", messageId, model = before.model, usage } = event
-  const begun = yield* beginAnswer(before, messageId)
+  const begun = yield* showOutput(yield* beginAnswer(before, messageId))
   const state = begun.parts.every((shown, k) => isKept(shown, content[k])) ? begun : yield* withdraw(begun)
   let isExact = true
   for (const [k, stored] of content.entries()) {
@@ -275,7 +299,8 @@ function* finishCall(before: State, event: Of<"ToolFinished">): Folding {
 }
 
 function* finish(before: State, end: End, asked: ReadonlyArray<Asked> = []): Folding {
-  const withdrawn = yield* withdraw(before)
+  // The output of the end takes the place of its parts
+  const withdrawn = yield* withdraw(end.output === undefined ? before : { ...before, shown: 0 })
   const isOver = end.failure === undefined && end.outcome !== "AwaitingApproval"
   const state = yield* leave(isOver ? yield* close(withdrawn, "") : withdrawn, "")
   yield { _tag: "TurnEnded", ...end, asked, turn: state }
@@ -287,7 +312,7 @@ function* wait(state: State, event: ChatEvent.ChatEvent): Folding {
   const { of } = state
   if (event._tag === "MessageTaken" && event.messageId === of) return yield* beginTurn(state)
   // The model writes before it is stored that the turn has the message
-  if (event._tag === "AnswerDelta" && event.turn === of) return yield* next(yield* beginTurn(state), event)
+  if ("turn" in event && event.turn === of) return yield* next(yield* beginTurn(state), event)
   const isDropped = event._tag === "MessageDropped" && event.messageId === of
   const isHeld = event._tag === "TurnFailed" && [event.messageId, ...(event.held ?? [])].includes(of)
   return isDropped || isHeld ? yield* finish(yield* beginTurn(state), { outcome: "Failed", failure: event }) : state
@@ -315,6 +340,8 @@ export function* next(state: State, event: ChatEvent.ChatEvent): Folding {
       yield { _tag: "Inside", event }
       return within
     }
+    case "OutputDelta":
+      return isOwn && (state.of === undefined || event.turn === state.of) ? yield* writeOutput(state, event) : state
     case "AnswerWithdrawn":
       if (state.draft === event.messageId) return yield* withdraw(state)
       yield { _tag: "Inside", event }

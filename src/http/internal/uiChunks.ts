@@ -84,6 +84,7 @@ export type Chunk =
       readonly id: string
       readonly data: Pick<Extract<ChatEvent.ChatEvent, { readonly _tag: "PlanStep" }>, "path" | "status">
     }
+  | { readonly type: "data-partial-output"; readonly id: string; readonly data: Schema.Json }
   | { readonly type: "data-output"; readonly id: string; readonly data: Schema.Json }
   | { readonly type: "finish"; readonly finishReason?: FinishReason; readonly messageMetadata?: Metadata }
   | { readonly type: "message-metadata"; readonly messageMetadata: Metadata }

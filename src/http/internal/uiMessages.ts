@@ -95,6 +95,9 @@ const chunksOf = screen.protocol<void, Chunk>({
       if (delta !== "") yield { type: "tool-input-delta", toolCallId: id, inputTextDelta: delta }
     }
   },
+  *OutputChanged({ value: data = null }) {
+    yield { type: "data-partial-output", id: "output", data }
+  },
   *AnswerWithdrawn() {
     yield { type: "reset-step" }
   },

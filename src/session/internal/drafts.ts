@@ -32,6 +32,14 @@ export const DraftSchema = Schema.TaggedUnion({
     offset: runParts.Count,
     delta: Schema.String
   },
+  OutputDelta: {
+    turn: Schema.String,
+    messageId: Schema.String,
+    path: Schema.optionalKey(Schema.Array(Schema.String)),
+    isSubAgent: Schema.optionalKey(Schema.Literal(true)),
+    offset: runParts.Count,
+    delta: Schema.String
+  },
   AnswerWithdrawn: { messageId: Schema.String }
 })
 
@@ -39,11 +47,14 @@ export type Draft = typeof DraftSchema.Type
 
 export const Draft: Schema.Codec<Draft, unknown> = plainSchema(DraftSchema)
 
-type Delta = Extract<Draft, { readonly _tag: "AnswerDelta" }>
+type Delta = Extract<Draft, { readonly delta: string }>
+
+/** The place of a piece among the lengths of its draft: the structured output is first, and the parts of the message follow. */
+export const slotOf = (piece: Delta): number => (piece._tag === "OutputDelta" ? 0 : piece.part + 1)
 
 /** A part of a draft: `pieces` are its text, which has `length` characters. */
 interface Part {
-  readonly delta: Omit<Delta, "offset" | "delta">
+  readonly delta: Delta
   readonly pieces: Array<string>
   length: number
 }
@@ -67,7 +78,7 @@ interface Around extends Pick<Delta, "isSubAgent"> {
   readonly path: ReadonlyArray<string>
 }
 
-/** `parts` are by their index in the message. `since` is the number of the event before the draft, {@link held} until that is stored. */
+/** `parts` are by their {@link slotOf}. `since` is the number of the event before the draft, {@link held} until that is stored. */
 interface Written extends Around {
   readonly messageId: string
   since: number
@@ -86,6 +97,18 @@ const withdrawing: ReadonlySet<runParts.Event["_tag"]> = new Set([
   "ModelMistaken",
   "StepRetried"
 ])
+/** A view of a run with a piece of an answer. */
+type View = Extract<AgentEvent<unknown>, { readonly delta: string }>
+
+/** A view as the first piece of its part. */
+export const pieceOf = (view: View, turn: string, { isSubAgent, path }: Around): Delta => {
+  const { delta, index: part, messageId } = view
+  const where = path.length === 0 ? undefined : { path, ...defined({ isSubAgent }) }
+  const shape = { turn, messageId, ...where, offset: 0, delta }
+  if (view._tag === "OutputDelta") return { _tag: "OutputDelta", ...shape }
+  const call = view._tag === "CallDelta" ? { id: view.callId, name: view.name } : undefined
+  return { _tag: "AnswerDelta", ...shape, part, type: types[view._tag], ...defined({ call }) }
+}
 
 /** The id of the message that an event stores, which was a draft before. */
 export const answeredIn = (event: runParts.Event): string | undefined => {
@@ -174,11 +197,14 @@ export class Drafts {
       }
       case "TextDelta":
       case "ReasoningDelta":
-      case "CallDelta": {
-        const { delta, index, messageId } = view
+      case "CallDelta":
+      case "OutputDelta": {
+        const { delta, messageId } = view
         const { parts } = this.draftOf(messageId, since, around)
-        const part = parts.get(index)
-        if (part === undefined) parts.set(index, this.partOf(view, around))
+        const piece = pieceOf(view, this.turn, around)
+        const slot = slotOf(piece)
+        const part = parts.get(slot)
+        if (part === undefined) parts.set(slot, { delta: piece, pieces: [delta], length: delta.length })
         else {
           part.pieces.push(delta)
           part.length += delta.length
@@ -186,14 +212,6 @@ export class Drafts {
         return this.wake()
       }
     }
-  }
-
-  private partOf(view: Extract<AgentEvent<unknown>, { readonly delta: string }>, { isSubAgent, path }: Around): Part {
-    const { delta, index: part, messageId } = view
-    const call = view._tag === "CallDelta" ? { id: view.callId, name: view.name } : undefined
-    const where = path.length === 0 ? undefined : { path, ...defined({ isSubAgent }) }
-    const shape = { turn: this.turn, messageId, ...where, part, type: types[view._tag], ...defined({ call }) }
-    return { delta: { _tag: "AnswerDelta", ...shape }, pieces: [delta], length: delta.length }
   }
 
   /** Another attempt takes the place of the draft with the same path. */
@@ -264,8 +282,8 @@ export class Drafts {
     for (const { messageId, parts, since } of this.byPath.values()) {
       if (since > sequence) continue
       const lengths = before.get(messageId)
-      for (const part of parts.values()) {
-        const length = lengths?.[part.delta.part]
+      for (const [slot, part] of parts) {
+        const length = lengths?.[slot]
         if (length !== undefined && length >= part.length) continue
         const offset = length ?? 0
         show({ ...part.delta, offset, delta: textFrom(part, offset) })
@@ -335,9 +353,10 @@ export class Drafts {
 export const seenAfter = (seen: cursors.Seen, draft: Draft): cursors.Seen | undefined => {
   const after = new Map(seen)
   if (draft._tag === "AnswerWithdrawn") return after.delete(draft.messageId) ? after : undefined
-  const { delta, messageId, offset, part } = draft
+  const { delta, messageId, offset } = draft
+  const slot = slotOf(draft)
   const lengths = [...(seen.get(messageId) ?? [])]
-  if ((lengths[part] ?? 0) !== offset) return undefined
-  lengths[part] = offset + delta.length
+  if ((lengths[slot] ?? 0) !== offset) return undefined
+  lengths[slot] = offset + delta.length
   return after.set(messageId, lengths)
 }

@@ -158,7 +158,7 @@ export const LiveEntry: Schema.Codec<LiveEntry, unknown> = plainSchema(LiveEntry
 
 /** True for an event that is not stored. */
 export const isDraft = (event: LiveEntry["event"]): event is drafts.Draft =>
-  event._tag === "AnswerDelta" || event._tag === "AnswerWithdrawn"
+  event._tag === "AnswerDelta" || event._tag === "OutputDelta" || event._tag === "AnswerWithdrawn"
 
 /** The reason of a turn that a caller stopped. */
 export const interrupted = "Interrupted"
