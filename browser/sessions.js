@@ -80,7 +80,8 @@ async function* eventsIn(response, alive) {
 export const partialOutput = (before, { _tag, delta, messageId, offset, output, path }) => {
   if (path) return before
   if (_tag === "OutputDelta") {
-    let { length, value } = before?.messageId === messageId ? before : { length: 0 }
+    const { length, ...known } = before?.messageId === messageId ? before : { length: 0 }
+    let { value } = known
     if (offset > length) return before
     const set = (value, [key, ...rest], change) => {
       if (key === undefined) return change(value)

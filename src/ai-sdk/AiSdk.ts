@@ -31,7 +31,7 @@ import type * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
 import type * as Json from "../payload/Json.ts"
 import * as base from "../payload/internal/base.ts"
-import { inFormat, OutputLimit, streamObjects } from "../agent/internal/outputLimit.ts"
+import { makeModel, OutputLimit } from "../agent/internal/outputLimit.ts"
 import { Limits } from "../payload/internal/limits.ts"
 import { defined, kindOf, own } from "../payload/internal/values.ts"
 import * as sdkError from "./internal/sdkError.ts"
@@ -327,10 +327,9 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       return parts.map(turnBack)
     })
 
-    const streamText = (given: LanguageModel.ProviderOptions) =>
+    const streamText = (request: LanguageModel.ProviderOptions) =>
       Effect.gen(function* () {
         const method = "streamText"
-        const request = yield* inFormat(given)
         const { limits, prepared, size, turnBack } = yield* prepare(request, method)
         const controller = yield* Effect.acquireRelease(
           Effect.sync(() => new AbortController()),
@@ -401,10 +400,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         )
       }).pipe(Stream.unwrap)
 
-    return Effect.map(
-      LanguageModel.make({ generateText, streamText, codecTransformer: dialect.transformer }),
-      streamObjects
-    )
+    return makeModel({ generateText, streamText, codecTransformer: dialect.transformer })
   })
 
 /** The dialect of the provider of a model, with what the options change. */

@@ -31,7 +31,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
-import { inFormat, streamObjects } from "../agent/internal/outputLimit.ts"
+import { makeModel } from "../agent/internal/outputLimit.ts"
 import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
@@ -713,7 +713,7 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
   const failure = (fail: NonNullable<Turn["fail"]>, method: string) =>
     AiError.make({ module: "ScriptedModel", method, reason: toAiErrorReason(fail) })
 
-  const model = yield* LanguageModel.make({
+  const model = yield* makeModel({
     generateText: Effect.fnUntraced(function* (providerOptions) {
       const { turn, index } = yield* answer(providerOptions, "generateText")
       if (turn.fail !== undefined) return yield* failure(turn.fail, "generateText")
@@ -724,16 +724,13 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
     }),
     streamText: (providerOptions) =>
       Stream.unwrap(
-        Effect.map(
-          Effect.flatMap(inFormat(providerOptions), (asked) => answer(asked, "streamText")),
-          ({ turn, index }) => {
-            const { chunkDelay, fail } = turn
-            const parts = streamTurn(fail === undefined ? turn : { ...turn, finishReason: "missing" }, index, chunkSize)
-            const stream = Stream.rechunk(Stream.fromIterable(parts), 1)
-            const paced = chunkDelay === undefined ? stream : Stream.tap(stream, () => Effect.sleep(chunkDelay))
-            return fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(fail, "streamText")))
-          }
-        )
+        Effect.map(answer(providerOptions, "streamText"), ({ turn, index }) => {
+          const { chunkDelay, fail } = turn
+          const parts = streamTurn(fail === undefined ? turn : { ...turn, finishReason: "missing" }, index, chunkSize)
+          const stream = Stream.rechunk(Stream.fromIterable(parts), 1)
+          const paced = chunkDelay === undefined ? stream : Stream.tap(stream, () => Effect.sleep(chunkDelay))
+          return fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(fail, "streamText")))
+        })
       )
   })
 
@@ -748,7 +745,7 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
       }
     })
   })
-  return Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, streamObjects(model)))
+  return Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
 })
 
 /**

@@ -73,7 +73,7 @@ describe("SCREEN-3 a client of sessions", () => {
     FetchHttpClient.layer,
     function* () {
       const sent = { _tag: "AnswerDelta", turn: "m0", messageId: "m", part: 0, type: "text" } as const
-      const at = (length: number) => cursors.liveCursorOf("life.3", new Map([["m", [length]]]))
+      const at = (length: number) => cursors.liveCursorOf("life.3", new Map([["m", [undefined, length]]]))
       const entry = (offset: number, delta: string) => ({
         sequence: 3,
         cursor: at(offset + delta.length),

@@ -55,7 +55,7 @@ const layers = [
 
 const isEnd = (event: ChatEvent.ChatEvent) => event._tag === "TurnFinished" || event._tag === "TurnFailed"
 
-/** What a page shows of the output, after each event that changes it. */
+/** The outputs that a page shows, one for each event that changes the output. */
 const valuesOf = (events: ReadonlyArray<ChatEvent.ChatEvent>) => {
   const values: Array<unknown> = []
   let output: ChatEvent.PartialOutput | undefined

@@ -2,7 +2,8 @@
 
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Stream from "effect/Stream"
+import * as LanguageModel from "effect/ai/LanguageModel"
 
 export const OutputLimit: Context.Reference<number | undefined> = Context.Reference<number | undefined>(
   "effect-emissary/agent/OutputLimit",
@@ -11,7 +12,7 @@ export const OutputLimit: Context.Reference<number | undefined> = Context.Refere
 
 type Format = LanguageModel.ProviderOptions["responseFormat"]
 
-/** The format of an answer that is streamed: `streamText` of `effect/ai` has none for it. Adapters that `streamObjects` use it. */
+/** The format of an answer that is streamed: `streamText` of `effect/ai` has none for it. The adapters of {@link makeModel} use it. */
 export const StreamedFormat: Context.Reference<Format | undefined> = Context.Reference<Format | undefined>(
   "effect-emissary/agent/StreamedFormat",
   { defaultValue: () => undefined }
@@ -19,16 +20,25 @@ export const StreamedFormat: Context.Reference<Format | undefined> = Context.Ref
 
 const streaming = new WeakSet<LanguageModel.LanguageModel>()
 
-/** Marks a model whose adapter uses {@link StreamedFormat}. */
-export const streamObjects = <A extends LanguageModel.LanguageModel>(model: A): A => {
-  streaming.add(model)
-  return model
-}
+/** The model of an adapter that streams objects: its requests have the {@link StreamedFormat}. */
+export const makeModel = ({
+  streamText,
+  ...hooks
+}: Parameters<typeof LanguageModel.make>[0]): Effect.Effect<LanguageModel.LanguageModel> =>
+  Effect.map(
+    LanguageModel.make({
+      ...hooks,
+      streamText: (request) =>
+        Stream.unwrap(
+          Effect.map(StreamedFormat, (responseFormat = request.responseFormat) =>
+            streamText({ ...request, responseFormat })
+          )
+        )
+    }),
+    (model) => {
+      streaming.add(model)
+      return model
+    }
+  )
 
 export const streamsObjects = (model: LanguageModel.LanguageModel): boolean => streaming.has(model)
-
-/** The request with the format that is asked for. */
-export const inFormat = (request: LanguageModel.ProviderOptions): Effect.Effect<LanguageModel.ProviderOptions> =>
-  Effect.map(StreamedFormat, (responseFormat) =>
-    responseFormat === undefined ? request : { ...request, responseFormat }
-  )
