@@ -940,20 +940,11 @@ export const mutants: ReadonlyArray<Mutant> = [
     home: "http"
   },
   {
-    name: "a withdrawn attempt stays on the page of the AI SDK",
-    function: "AnswerWithdrawn",
+    name: "a page of the AI SDK does not see where an answer begins",
+    function: "AnswerBegun",
     file: "src/http/internal/uiMessages.ts",
-    text: '    yield { type: "reset-step" }\n',
+    text: '    yield { type: "start-step" }\n',
     replacement: "",
-    tests: ["chat-event"],
-    home: "http"
-  },
-  {
-    name: "a page of the AI SDK that was loaded does not get the calls inside that may run",
-    function: "TurnBegun",
-    file: "src/http/internal/uiMessages.ts",
-    text: "if (!asked.isOwn && asked.isApproved !== undefined) yield callOf(asked)",
-    replacement: "if (!asked.isOwn && asked.isApproved === undefined) yield callOf(asked)",
     tests: ["chat-event"],
     home: "http"
   },

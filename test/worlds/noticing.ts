@@ -27,7 +27,7 @@ const laws: ReadonlyArray<readonly [pattern: RegExp, law: string]> = [
   [/^Endless/, "each world ends"],
   [/^Hangs/, "each world ends"],
   [/^(?:Escaped|Differs)/, "the world is its seed"],
-  [/^a reader of .* saw/, "readers see each event once, in order"],
+  [/^a (?:live )?reader of .* saw/, "readers see each event once, in order"],
   [/not the same for two readers/, "readers agree"],
   [/^events of/, "readers go on"],
   [/started twice/, "a call starts once"],
