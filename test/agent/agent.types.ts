@@ -209,6 +209,7 @@ expectTypeOf(Layer.provide(OfLayer.layer, withDb)).toEqualTypeOf<
 >()
 const askOfLayer = Effect.flatMap(OfLayer, (agent) => agent.ask("x"))
 // @ts-expect-error the Db of the layer would be the Db of all calls
+// @effect-diagnostics-next-line missingEffectContext:off
 void Effect.runPromise(Effect.provide(askOfLayer, Layer.provide(OfLayer.layer, withDb)))
 class Behind extends Agent.Service<Behind>()("behind", { toolkit: Effect.succeed([tool]) }) {}
 expectTypeOf(Behind.layer).toEqualTypeOf<

@@ -105,10 +105,10 @@ describe("HOUSE-11 the page for contributors", () => {
   })
 
   it("HOUSE-11 a step is compared with the code, a commit with its recipe", () => {
-    assert.deepStrictEqual(missingIn("`parts` in `src/agent/Nowhere.ts`, `fold.ts`"), [
+    assert.deepStrictEqual(missingIn("`pieces` in `src/agent/Nowhere.ts`, `fold.ts`"), [
       "src/agent/Nowhere.ts",
-      "parts: not in src/agent/Nowhere.ts, fold.ts",
-      "`parts` in `src/agent/Nowhere.ts`: not declared there"
+      "pieces: not in src/agent/Nowhere.ts, fold.ts",
+      "`pieces` in `src/agent/Nowhere.ts`: not declared there"
     ])
     assert.deepStrictEqual(missingIn("`nextMessage` in `fold.ts`, `Schema.Struct`"), [])
     const recipe = ["1. `a` in `src/a/A.ts`", "2. `test/a.test.ts`"]

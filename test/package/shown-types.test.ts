@@ -11,7 +11,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary"
 
 class Ledger extends Context.Service<Ledger, number>()("Ledger") {}
-const toolkit = Toolkit.make(Tool.make("pay", { dependencies: [Ledger] }))
+const toolkit = Toolkit.make(Tool.make("pay"))
 class Support extends Agent.Service<Support>()("support", { toolkit, instructions: Effect.as(Ledger, "Help.") }) {}
 const lead = Agent.make("lead", {
   model: "provider/model",

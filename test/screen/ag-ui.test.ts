@@ -127,7 +127,7 @@ describe.runIf(missing === undefined)("SCREEN-5 AG-UI", () => {
       yield* Effect.promise(() => agent.runAgent())
       assert.deepStrictEqual(plain(agent.messages), yield* stored("ada/ends"))
       assert.deepStrictEqual(agent.messages, whole, text())
-      // Results of calls that nobody made, behind a message that is new
+      // Results of calls that no model made, behind a message that is new
       agent.messages = [
         { id: "u2", role: "user", content: "hello" },
         { id: "t", role: "tool", toolCallId: "made up", content: "done" }

@@ -1,5 +1,5 @@
 /**
- * A model behind the interface of OpenAI, as Ollama is. It stops in the middle of an answer until the test lets it go on, so that a slow
+ * A model behind the interface of OpenAI, as Ollama is. It stops in the middle of an answer until the test lets the answer continue, so that a slow
  * browser sees what a fast one sees.
  */
 import { assert } from "@effect/vitest"
@@ -20,7 +20,7 @@ interface Answer {
 const textOf = ({ content = "" }: Message): string =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("")
 
-/** The rules of the example of which the tests need a held answer. */
+/** The rules of the example whose answers the tests hold. */
 const answerTo = (last: Message): Answer => {
   const text = textOf(last)
   if (last.role === "tool")
@@ -43,9 +43,9 @@ const answerTo = (last: Message): Answer => {
 export interface HeldModel {
   /** The environment of a server that asks this model. */
   readonly settings: Readonly<Record<string, string>>
-  /** Lets the answers that are held, and those to come, go on to their ends. */
+  /** Lets the answers that are held, and all later answers, continue to their ends. */
   readonly go: () => void
-  /** Stops the answers to come where the texts of `openModel` stand. */
+  /** Stops later answers at the texts of `openModel`. */
   readonly hold: () => void
   readonly close: () => void
 }

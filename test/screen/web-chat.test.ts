@@ -95,7 +95,7 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
       }
     })
 
-  /** Visits a server whose model stops where these texts stand, until the test lets it go on. */
+  /** Visits a server whose model stops at these texts until the test lets the answer continue. */
   const visitHeld = (
     name: string,
     stops: ReadonlyArray<string>,

@@ -43,7 +43,7 @@ const world = (scripts: {
   return { asked, layer, payments: () => payments }
 }
 
-/** What front ends see of the events: the models that answered, and the model that follows a failure. */
+/** The events for front ends: the models that answered, and the model that follows a failure. */
 const seenIn = (entries: ReadonlyArray<Session.Entry>) =>
   entries.flatMap((entry) => {
     const { event } = entry

@@ -44,7 +44,7 @@ const seenIn = (results: Results): Seen => {
   }
 }
 
-/** What a model does for a conversation: the next step, or a look at what became of calls whose process died. */
+/** The answer of a model to a conversation: the next step, or a look at what became of calls whose process died. */
 const answerTo = ({ messages }: ScriptedModel.Request) => {
   const begin = messages.findLastIndex(({ role, text }) => role === "user" && isKey(text))
   const key = messages[begin]?.text ?? ""

@@ -61,7 +61,7 @@ const innermost = (event: Run.Event): Run.Event => (event._tag === "ChildEvent" 
 const count = (log: ReadonlyArray<Run.Event>, tag: Run.Event["_tag"]) =>
   log.filter((event) => innermost(event)._tag === tag).length
 
-/** What a budget has given out is what was reported, and each call is in it. */
+/** A budget has given out the amounts that were reported, and counts each call. */
 const isConserved = ({ asked, log, reported, result }: Played) => {
   const [line] = Budget.left(result.state)
   assert.deepStrictEqual(line?.left, {

@@ -26,7 +26,7 @@ export type Step = Answer | ((seen: Seen) => Answer)
 export interface Task {
   readonly name: string
   readonly source: "τ-bench retail" | "τ-bench airline" | "ToolSandbox" | "BFCL"
-  /** The answers of the model, one after the other; after them it says that it is done. */
+  /** The answers of the model, one after the other; after them the model ends the task. */
   readonly steps: ReadonlyArray<Step>
   /** The same for agents behind tools, by what they are asked after the name of the task. */
   readonly inner?: Readonly<Record<string, ReadonlyArray<Step>>>
@@ -36,7 +36,7 @@ export interface Task {
   readonly denied?: string
   /** The agent answers with an object. */
   readonly hasObject?: boolean
-  /** What is other than before, by place; a place without a value is gone. */
+  /** The values that changed, by place; a place without a value is gone. */
   readonly after: ReadonlyArray<readonly [place: string, value?: Schema.Json]>
 }
 

@@ -2,7 +2,7 @@
  * The world of the tasks: a shop, an airline, a phone and files as one JSON value, and tools over it. A tool that changes the world is recorded with
  * its arguments when it has done so.
  *
- * The kinds of data and tools are those of public benchmarks, expressed anew with other people, goods and texts: a retail desk and an airline as in τ-bench
+ * The kinds of data and tools come from public benchmarks, expressed anew with other people, goods and texts: a retail desk and an airline as in τ-bench
  * (Sierra Research, MIT licence), a phone with settings, contacts, messages and reminders as in ToolSandbox (Apple Inc., licence of its
  * repository), and files as in the Berkeley Function Calling Leaderboard (UC Berkeley, Apache License 2.0).
  */
@@ -126,7 +126,7 @@ export const changeOf = (name: string, args: object): string =>
 /** The only time that the world knows, in hours. */
 const now = 100
 
-/** The world of a task, outside of all processes: its state, and what changed it, in order. `attempts` are those of model calls, by place. */
+/** The world of a task, outside of all processes: its state, and what changed it, in order. `attempts` counts model calls, by place. */
 export class World extends Context.Service<
   World,
   {

@@ -179,10 +179,10 @@ const answerInPlan = (event: PlanRun.Event): Message.AssistantMessage | undefine
 }
 
 /**
- * Shows an entry on the screen of a live reader, which has the drafts that have no message yet. `input` is the newest message that a turn
- * took. Returns what is wrong with the entry.
+ * Shows an entry on the screen of a live reader, which has the drafts that have no message yet. `taken` are the messages that turns
+ * took. A process that was paused may show a piece of an earlier turn until it knows that another one has the session. Returns what is wrong with the entry.
  */
-const showOn = (screen: Screen, { event }: Session.LiveEntry, input: string | undefined): string | undefined => {
+const showOn = (screen: Screen, { event }: Session.LiveEntry, taken: ReadonlyArray<string>): string | undefined => {
   if (event._tag === "AnswerWithdrawn") return screen.delete(event.messageId) ? undefined : "withdrawn, and never shown"
   if (event._tag === "AnswerDelta") {
     const { delta, messageId, offset, part, turn } = event
@@ -191,13 +191,14 @@ const showOn = (screen: Screen, { event }: Session.LiveEntry, input: string | un
     draft.parts.set(part, before + delta)
     screen.set(messageId, draft)
     if (draft.turn !== turn) return `a piece for ${turn} after one for ${draft.turn}`
-    if (turn !== input) return `a piece for ${turn}, and the turn has taken ${input}`
+    if (!taken.includes(turn)) return `a piece for ${turn}, which no turn has taken`
     return before.length === offset ? undefined : `a piece at ${offset} after ${before.length} characters`
   }
   const answer = event._tag === "RunEvent" ? answerIn(event.event) : undefined
   if (answer === undefined) return undefined
   const draft = screen.get(answer.id)
   screen.delete(answer.id)
+  const input = taken.at(-1)
   if (draft !== undefined && draft.turn !== input) return `an answer to ${input} whose draft was for ${draft.turn}`
   const differs = Array.from(draft?.parts ?? []).find(([index, text]) => {
     const part = answer.content[index]
@@ -213,16 +214,17 @@ const showOn = (screen: Screen, { event }: Session.LiveEntry, input: string | un
 export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, session: string, screen?: Screen) {
   let place: string | undefined
   let seen = 0
-  let input: string | undefined
+  let taken: ReadonlyArray<string> = []
   if (screen !== undefined) diary.screens.set(session, screen)
   const add = ({ cursor, event, sequence }: Session.LiveEntry) => {
     const life = lifeOf(cursor)
     if (place === undefined || life !== lifeOf(place)) {
       seen = 0
+      taken = []
       screen?.clear()
     }
-    if (event._tag === "RunEvent" && event.event._tag === "InputAdded") input = event.event.message.id
-    const wrong = screen && showOn(screen, { cursor, event, sequence }, input)
+    if (event._tag === "RunEvent" && event.event._tag === "InputAdded") taken = [...taken, event.event.message.id]
+    const wrong = screen && showOn(screen, { cursor, event, sequence }, taken)
     if (wrong !== undefined) diary.problems.push(`a live reader of ${session} saw at ${cursor} ${wrong}`)
     const isDraft = event._tag === "AnswerDelta" || event._tag === "OutputDelta" || event._tag === "AnswerWithdrawn"
     if (isDraft) diary.drafts += 1

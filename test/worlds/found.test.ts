@@ -60,7 +60,7 @@ describe("WORLD-9 edits of messages whose turns begin meanwhile", () => {
             const isEdit = last !== "" && (yield* Random.next) < 0.6
             const call = isEdit
               ? use(world, "edit", ({ edit }) => edit("a", { messageId: last, input, newMessageId: messageId }))
-              : use(world, "send", ({ send }) => send("a", input, { messageId }))
+              : use(world, "send", ({ send }) => send("a", input, { agent: "worker", messageId }))
             yield* Effect.exit(call)
             if ((yield* Random.next) < 0.2)
               yield* Effect.exit(use(world, "interrupt", ({ interrupt }) => interrupt("a")))
@@ -108,7 +108,7 @@ describe("WORLD-9 the first message of a session", () => {
       range(1, 30),
       (world) =>
         Effect.gen(function* () {
-          const send = use(world, "send", ({ send }) => send("a", "a/1", { messageId: "1" }))
+          const send = use(world, "send", ({ send }) => send("a", "a/1", { agent: "worker", messageId: "1" }))
           yield* Effect.retry(send, { schedule: Schedule.spaced(50) })
           yield* untilOver(world)
         }),
@@ -125,7 +125,9 @@ describe("WORLD-9 a session of many batches", () => {
         Effect.gen(function* () {
           const first = yield* onlyProcess(world)
           for (let n = 1; n <= 12; n++) {
-            const send = use(world, "send", ({ send }) => send("a", `a/${n}|once|once|once`, { messageId: `${n}` }))
+            const send = use(world, "send", ({ send }) =>
+              send("a", `a/${n}|once|once|once`, { agent: "worker", messageId: `${n}` })
+            )
             yield* Effect.retry(send, { schedule: Schedule.spaced(50) })
             yield* untilOver(world)
           }
@@ -146,7 +148,7 @@ describe("WORLD-9 an interruption of a session that closes (2139)", () => {
     inWorlds(range(1, 40), (world) =>
       Effect.gen(function* () {
         const first = yield* onlyProcess(world)
-        yield* use(world, "send", ({ send }) => send("a", "a/1|again|again", { messageId: "1" }))
+        yield* use(world, "send", ({ send }) => send("a", "a/1|again|again", { agent: "worker", messageId: "1" }))
         yield* nap(300)
         const interrupt = first.call(
           "interrupt",

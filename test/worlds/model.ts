@@ -125,7 +125,7 @@ export type Rules = typeof rules
 const isFitting = (answer: unknown): boolean =>
   typeof answer === "object" && answer !== null && "said" in answer && typeof answer.said === "string"
 
-/** How often in a row the model has made the same call, with the same result. */
+/** The number of times in a row that the model has made the same call, with the same result. */
 const timesOf = ({ said }: Model): number => {
   let times = 0
   for (let at = said.length - 1; said[at]?.text.startsWith("look did") === true; at -= 2) {

@@ -31,21 +31,22 @@ export class Server extends Context.Service<
 >()("worlds/Server") {}
 
 /** The token is the access of its caller. */
-const authorize = Layer.succeed(SessionHttp.Authorize, ({ token }) =>
-  Effect.succeed({
-    name: "someone",
-    prefix: "",
-    access: token._tag === "Some" && Redacted.value(token.value) === "full" ? "full" : "chat"
+/** Pages do not name the agent of a session that begins. */
+const authorize = (agent: string | undefined) =>
+  Layer.succeed(SessionHttp.Authorize, ({ token }) => {
+    const isFull = token._tag === "Some" && Redacted.value(token.value) === "full"
+    return Effect.succeed({ name: "someone", prefix: "", ...(isFull ? { access: "full" } : { access: "chat", agent }) })
   })
-)
 
 const path = "/sessions"
 
-const server = (chat: ChatEvent.Options) =>
+const server = (chat: ChatEvent.Options, agent: string | undefined) =>
   Layer.effect(
     Server,
     Effect.map(
-      HttpRouter.toHttpEffect(Layer.provide(SessionHttp.layerServer({ path, chat, maxStreams: 1000 }), authorize)),
+      HttpRouter.toHttpEffect(
+        Layer.provide(SessionHttp.layerServer({ path, chat, maxStreams: 1000 }), authorize(agent))
+      ),
       (app) => ({
         answer: (request: HttpClientRequest.HttpClientRequest) =>
           Stream.unwrap(
@@ -66,9 +67,12 @@ const server = (chat: ChatEvent.Options) =>
     )
   )
 
-/** The layer of a process with its server. `chat`: what front ends see of answers. */
-export const serving = <E, R>(sessions: Layer.Layer<Session.Session, E, R>, chat: ChatEvent.Options = {}) =>
-  Layer.provideMerge(server(chat), sessions)
+/** The layer of a process with its server. `chat`: what front ends see of answers. `agent`: the agent of sessions that pages begin. */
+export const serving = <E, R>(
+  sessions: Layer.Layer<Session.Session, E, R>,
+  chat: ChatEvent.Options = {},
+  agent?: string
+) => Layer.provideMerge(server(chat, agent), sessions)
 
 export type WebWorld = Simulation.World<Session.Session | Server>
 

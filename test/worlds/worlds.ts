@@ -163,14 +163,17 @@ export const run = (
   const layer: AnyLayer = hasMore ? allSessions : sessions
   const stranger: AnyLayer = hasMore ? ofRelease("dropped") : strangers
   if (home === "http") {
-    return Simulation.run<Session.Session | web.Server, unknown, agents.Ledger | Releases>(web.serving(layer), {
-      ...common,
-      // A message that a release holds is answered in a later turn, and the stream of the next message does not have it
-      script: web.around(script, !hasMore && !hasStranger(seed)),
-      processes,
-      deploys: hasStranger(seed) ? [web.serving(stranger)] : [],
-      outside: Layer.merge(agents.Ledger.layer, Releases.layer)
-    })
+    return Simulation.run<Session.Session | web.Server, unknown, agents.Ledger | Releases>(
+      web.serving(layer, {}, "worker"),
+      {
+        ...common,
+        // A message that a release holds is answered in a later turn, and the stream of the next message does not have it
+        script: web.around(script, !hasMore && !hasStranger(seed)),
+        processes,
+        deploys: hasStranger(seed) ? [web.serving(stranger, {}, "worker")] : [],
+        outside: Layer.merge(agents.Ledger.layer, Releases.layer)
+      }
+    )
   }
   if (home === "process") {
     return Simulation.run<Session.Session, unknown, agents.Ledger | Releases>(layer, {

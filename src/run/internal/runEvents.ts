@@ -155,7 +155,7 @@ export type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag:
 const suspended = Schema.suspend((): Schema.Codec<Event, unknown> => Event)
 
 /** The way to a sequence inside of a sequence, from the outermost: a step, and the number of its item. */
-const Path = Schema.Array(Schema.Tuple([Schema.String, runValues.Count]))
+const Path = Schema.Array(Schema.Tuple([Schema.String, runValues.Count])).annotate({ identifier: "PlaceInPlan" })
 
 export type Path = typeof Path.Type
 

@@ -1,7 +1,7 @@
 /** The scenarios of the golden sessions: chats here, jobs in `job-scenarios.ts`. A released set has a file of each, so they stay. */
 import { DateTime, Effect, Option, Queue, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Conversation, Message, Run } from "effect-emissary"
+import { Conversation, Guard, Message, Run } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
 import { Session } from "effect-emissary/session"
 import { ToolResult } from "effect-emissary/tool"
@@ -240,6 +240,39 @@ const remembered: Scenario = {
     assert.strictEqual(asked.outcome, "AwaitingApproval")
     // The equal call waits
     assert.deepStrictEqual(callsOf(stage), [])
+  })
+}
+
+const lessMoney = Guard.make("less-money", {
+  on: "beforeTool",
+  check: (call) => Effect.succeed(call.tool === "pay" ? Guard.replace({ input: "1" }) : Guard.pass)
+})
+
+const isPolite = Guard.make("is-polite", {
+  on: "input",
+  check: ({ text }) => Effect.succeed(text.includes("rude") ? Guard.refuse("Be polite.") : Guard.pass)
+})
+
+/** Verdicts of guards: arguments that were replaced and wait for a person, and a message that was refused. */
+const guarded: Scenario = {
+  name: "guarded",
+  options: { drainTime: "1 second", run: { guards: [lessMoney, isPolite] } },
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.turn("replaced", "pay 500", { agent: "support" })
+      yield* updates(sessions, "replaced", 66)
+      const refused = yield* Session.turn("refused", "rude words", { agent: "support" })
+      assert.strictEqual(refused.outcome, "Refused")
+      yield* updates(sessions, "refused", 66)
+    }),
+    () => Effect.void
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    const { requests } = Option.getOrThrow(yield* sessions.state("replaced"))
+    const decisions = requests.filter((request) => Run.isApprovable(request)).map((request) => Run.approve(request))
+    yield* answerAfter(sessions, "replaced", sessions.decide("replaced", decisions))
+    assert.deepStrictEqual(callsOf(stage), ["pay 1"])
+    assert.strictEqual((yield* Session.turn("refused", "Hello")).text, "small: Hello")
   })
 }
 
@@ -645,6 +678,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   approvals,
   questions,
   remembered,
+  guarded,
   cutOff,
   failed,
   edited,
