@@ -19,13 +19,17 @@ import { defined } from "../../payload/internal/values.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as cursors from "./cursors.ts"
 
+const place = {
+  turn: Schema.String,
+  messageId: Schema.String,
+  path: Schema.optionalKey(Schema.Array(Schema.String)),
+  isSubAgent: Schema.optionalKey(Schema.Literal(true))
+}
+
 /** A piece of an answer that a model is writing, or the withdrawal of the answer. */
 export const DraftSchema = Schema.TaggedUnion({
   AnswerDelta: {
-    turn: Schema.String,
-    messageId: Schema.String,
-    path: Schema.optionalKey(Schema.Array(Schema.String)),
-    isSubAgent: Schema.optionalKey(Schema.Literal(true)),
+    ...place,
     part: runParts.Count,
     type: Schema.Literals(["text", "reasoning", "tool-call"]),
     call: Schema.optionalKey(Schema.Struct({ id: Schema.String, name: Schema.String })),
@@ -33,10 +37,7 @@ export const DraftSchema = Schema.TaggedUnion({
     delta: Schema.String
   },
   OutputDelta: {
-    turn: Schema.String,
-    messageId: Schema.String,
-    path: Schema.optionalKey(Schema.Array(Schema.String)),
-    isSubAgent: Schema.optionalKey(Schema.Literal(true)),
+    ...place,
     offset: runParts.Count,
     delta: Schema.String
   },
