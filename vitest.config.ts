@@ -78,8 +78,9 @@ export default defineConfig({
         extends: true,
         test: { name: "process", include: processTests, exclude: ["**/node_modules/**", ...pageTests] }
       },
-      // after all others: a browser and its servers are many processes, and a person who looks at a page has a machine that is free
-      { extends: true, test: { name: "pages", include: pageTests, sequence: { groupOrder: 1 } } },
+      // after all others: a browser and its servers are many processes, and a person who looks at a page has a machine that is free.
+      // A test that fails is run again: a browser that a busy machine stops for seconds may do the steps of a page in another order
+      { extends: true, test: { name: "pages", include: pageTests, retry: 2, sequence: { groupOrder: 1 } } },
       // the modules of a worker are loaded once for all its files
       {
         extends: true,

@@ -286,8 +286,10 @@ describe.runIf(missing === undefined)("SCREEN-8 the chat in a browser", { concur
   visit("PEOPLE-1 the page makes the calls of its tools, in two tabs once", async ({ context, page }) => {
     const second = await context.newPage()
     await write(page, "Hello")
+    await chat(page).getByText("kill the server").waitFor()
     await rest(page)
     await second.goto(page.url())
+    await chat(second).getByText("kill the server").waitFor()
     await write(page, "What time is it?")
     await chat(page).getByText("For you it is").waitFor()
     await chat(second).getByText("For you it is").waitFor()
