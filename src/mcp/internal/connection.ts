@@ -30,7 +30,7 @@ import { isSecretName } from "../../payload/internal/copyJson.ts"
 import { defined, isArray, isObject } from "../../payload/internal/values.ts"
 import * as remoteProtocol from "../../tool/internal/remoteProtocol.ts"
 
-/** Where a server is reached: a program that speaks over its standard streams, or a URL. */
+/** The address of a server: a program that speaks over its standard streams, or a URL. */
 export type Endpoint =
   | { readonly command: ChildProcess.Command }
   | {

@@ -1,7 +1,7 @@
 /**
  * The inbox of a session in the process that has it: messages, decisions, titles and metadata, and the wishes to resume,
  * interrupt or remove it.
- * What is accepted is stored before the caller has its answer, and makes a turn due.
+ * An accepted call is stored before its caller has the answer, and makes a turn due.
  *
  * A repeated message returns its old receipt. A new message is refused while the session is full or, on request, busy.
  * With `ifExists`, a message to a session that has begun is refused, returns the first receipt, or replaces the
