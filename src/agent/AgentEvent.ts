@@ -13,6 +13,7 @@ import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
+import * as agentPartial from "./internal/agentPartial.ts"
 import type { AgentEvent, Result } from "./internal/agentTypes.ts"
 
 export {
@@ -30,7 +31,7 @@ export {
    *   in the content of the stored answer.
    * - `CallDelta`: a call begins, or a piece of its arguments as text, under the id and the name of the stored call. The first
    *   delta may be empty. Arguments whose text cannot be shown piece by piece come as one delta.
-   * - `OutputDelta`: parts of the structured output that became complete and valid, of an agent with an `output` Schema. `value` is all of
+   * - `OutputDelta`: parts of the structured output that became complete and valid, see {@link showOutput}. `value` is all of
    *   the output so far, decoded: a field, or an item of a list, is there when it is complete and fits, and texts without checks grow.
    *   `delta` has the new parts as lines of JSON for front ends. It follows the delta of the text, or of the call of the output, that it is
    *   read from. Another `messageId` begins anew, and without a value nothing is shown.
@@ -113,6 +114,41 @@ export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effec
   })
 
 /**
+ * Shows the structured output while it arrives: the stream has `OutputDelta` events.
+ *
+ * **Details**
+ *
+ * It holds for all runs of the stream, of agents inside and of plans too. Without it no run reads its output before the end, and a
+ * program does not have the code. {@link elements} has it, and sessions show the output to their live readers.
+ *
+ * **Example** (A form that fills itself)
+ *
+ * ```ts
+ * import { Effect, Schema, Stream } from "effect"
+ * import { Agent, AgentEvent } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const guide = Agent.make("guide", { output: Schema.Struct({ cities: Schema.Array(Schema.String) }) })
+ *
+ * const values = await guide.stream("Two cities of Italy?").pipe(
+ *   AgentEvent.showOutput,
+ *   Stream.filter((event) => event._tag === "OutputDelta"),
+ *   Stream.map(({ value }) => value),
+ *   Stream.runCollect,
+ *   Effect.provide(ScriptedModel.layer([{ object: { cities: ["Rome", "Turin"] } }])),
+ *   Effect.runPromise
+ * )
+ * assert.deepStrictEqual(values.at(-1), { cities: ["Rome", "Turin"] })
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const showOutput = <A, E, R>(self: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
+  Stream.updateContext(self, agentPartial.shownIn<R>)
+
+/**
  * An item of a list of a structured output, or that the items before it do not count.
  *
  * @category models
@@ -174,7 +210,7 @@ export const elements =
     self: Stream.Stream<AgentEvent<{ readonly [K in Key]: ReadonlyArray<Item> }>, E, R>
   ): Stream.Stream<Element<Item>, E, R> =>
     Stream.mapAccum(
-      self,
+      showOutput(self),
       (): Emitted => ({ messageId: undefined, items: [] }),
       (before, event) => {
         const isEnd = event._tag === "RunFinished"

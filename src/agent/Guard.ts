@@ -226,7 +226,8 @@ export const make = <const P extends guardTypes.Place, E, R>(
   [guardTypes.TypeId]: {
     // Sound: a run asks a guard at its place only
     check: (seen) => check(seen as guardTypes.SeenBase as guardTypes.Seen<P>),
-    terms: termsOf(terms)
+    terms: termsOf(terms),
+    guarding: guardChecks.guarding
   },
   name,
   on
@@ -322,9 +323,9 @@ export const fromDecision = <
  */
 export const bind = <R>(guard: guardTypes.Guard<R>): Effect.Effect<guardTypes.Guard, never, R> =>
   Effect.contextWith((services: Context.Context<R>) => {
-    const { check, terms } = guard[guardTypes.TypeId]
+    const { check, ...rest } = guard[guardTypes.TypeId]
     const bound = (seen: guardTypes.Seen) => Effect.provideContext(check(seen), services)
-    return Effect.succeed({ ...guard, [guardTypes.TypeId]: { check: bound, terms } })
+    return Effect.succeed({ ...guard, [guardTypes.TypeId]: { check: bound, ...rest } })
   })
 
 const bindAll = <R>(guards: ReadonlyArray<guardTypes.Guard<R>>) => Effect.forEach(guards, bind)
@@ -338,8 +339,8 @@ const bindAll = <R>(guards: ReadonlyArray<guardTypes.Guard<R>>) => Effect.forEac
  */
 export const layer = <R>(guards: ReadonlyArray<guardTypes.Guard<R>>): Layer.Layer<never, never, R> =>
   Layer.effect(
-    guardChecks.Host,
-    Effect.flatMap(guardChecks.Host, (outer) => Effect.map(bindAll(guards), (bound) => guardChecks.join(bound, outer)))
+    guardTypes.Host,
+    Effect.flatMap(guardTypes.Host, (outer) => Effect.map(bindAll(guards), (bound) => guardTypes.join(bound, outer)))
   )
 
 /**
@@ -351,6 +352,6 @@ export const layer = <R>(guards: ReadonlyArray<guardTypes.Guard<R>>): Layer.Laye
  */
 export const layerNamed = <R>(guards: ReadonlyArray<guardTypes.Guard<R>>): Layer.Layer<never, never, R> =>
   Layer.effect(
-    guardChecks.Known,
-    Effect.flatMap(guardChecks.Known, (outer) => Effect.map(bindAll(guards), (bound) => guardChecks.join(bound, outer)))
+    guardTypes.Known,
+    Effect.flatMap(guardTypes.Known, (outer) => Effect.map(bindAll(guards), (bound) => guardTypes.join(bound, outer)))
   )

@@ -44,7 +44,7 @@ import * as Result from "effect/Result"
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { AgentEvent } from "../agent/AgentEvent.ts"
+import { type AgentEvent, showOutput } from "../agent/AgentEvent.ts"
 import type * as Run from "../agent/Run.ts"
 import * as Message from "../conversation/Message.ts"
 import { plainSchema } from "../payload/internal/problems.ts"
@@ -613,7 +613,7 @@ export const projectRun =
   (options: Options = {}) =>
   <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Stream.Stream<ChatEvent, E, R> =>
     Stream.mapAccum(
-      self,
+      showOutput(self),
       (): Written => ({ turn: "", byPath: new Map() }),
       (written, view) => {
         const event = ofView(view, { path: [], isCalled: false }, options)

@@ -24,7 +24,12 @@ const eventsOf = <A>(
 ) =>
   agent
     .stream("Go", { retry: { times: 1, delay: 0 } })
-    .pipe(Stream.rechunk(1), Stream.runCollect, Effect.provide(ScriptedModel.layer(script, options)))
+    .pipe(
+      Stream.rechunk(1),
+      AgentEvent.showOutput,
+      Stream.runCollect,
+      Effect.provide(ScriptedModel.layer(script, options))
+    )
 
 class Person extends Schema.Class<Person>("Person")({ name: Schema.String, born: Schema.DateTimeUtcFromString }) {}
 
@@ -185,9 +190,9 @@ describe("MONEY-5 structured output in parts", () => {
     })
     const model = ScriptedModel.layer([{ text: `{"name":"Ada","kind":"ab","rows":[1,2,33,4]}` }], { chunkSize: 2 })
     const services = Layer.mergeAll(ToolResolver.layerStubs(), ModelRegistry.layer({}), model)
-    const events = yield* Effect.flatMap(Agent.bind(definition), (agent) => Stream.runCollect(agent.stream("Go"))).pipe(
-      Effect.provide(services)
-    )
+    const events = yield* Effect.flatMap(Agent.bind(definition), (agent) =>
+      Stream.runCollect(AgentEvent.showOutput(agent.stream("Go")))
+    ).pipe(Effect.provide(services))
     const values = deltasIn(events).map(({ value }) => value)
     assert.deepStrictEqual(values.at(-1), { name: "Ada", kind: "ab", rows: [1, 2] })
   })
@@ -206,7 +211,7 @@ describe("MONEY-5 structured output in parts", () => {
       LanguageModel.LanguageModel,
       Effect.map(LanguageModel.LanguageModel, (model): LanguageModel.LanguageModel => ({ ...model }))
     ).pipe(Layer.provide(ScriptedModel.layer([{ object: { cities: ["Rome", "Turin"] } }])))
-    const events = yield* agent.stream("Go").pipe(Stream.runCollect, Effect.provide(other))
+    const events = yield* agent.stream("Go").pipe(AgentEvent.showOutput, Stream.runCollect, Effect.provide(other))
     assert.deepStrictEqual(
       deltasIn(events).map(({ value }) => value),
       [{ cities: ["Rome", "Turin"] }]

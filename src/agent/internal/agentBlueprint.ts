@@ -42,7 +42,6 @@ import * as agentTool from "./agentTool.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as agentValue from "./agentValue.ts"
 import * as callContracts from "./callContracts.ts"
-import * as guardChecks from "./guardChecks.ts"
 import * as guardTypes from "./guardTypes.ts"
 import * as modelCall from "./modelCall.ts"
 import * as modelTimeouts from "./modelTimeouts.ts"
@@ -242,7 +241,7 @@ const guardNamesOf = ({ guards }: AnyConfig): Effect.Effect<ReadonlyArray<string
 
 /** The guards that a definition names. */
 const namedGuards = ({ guards = [] }: agentData.AgentDefinition) =>
-  Effect.flatMap(guardChecks.Known, (known) =>
+  Effect.flatMap(guardTypes.Known, (known) =>
     Effect.forEach(guards, (name, index) => {
       const found = known.find((guard) => guard.name === name)
       const names = known.map((guard) => quote(guard.name)).join(", ") || "none"
@@ -416,7 +415,7 @@ interface Found<out A>
 /** Resolves an agent, whose parts are found for the run. Runs with the same parts and model share one agent. */
 const resolveWith = <A>(
   parts: Effect.Effect<Found<A>, AgentError.Reason>,
-  guards: guardChecks.Guards = [],
+  guards: guardTypes.Guards = [],
   contextWindow?: agentTypes.Policy | undefined,
   plan?: agentTypes.ModelPlan | undefined
 ): agentParts.Blueprint<A>["resolve"] => {
@@ -607,7 +606,7 @@ export const fromConfig = (
     resolve: resolveWith(
       isFound ? parts : onceWhile(dependencies, parts),
       // Sound: the services of the guards are part of the agent's public signature
-      config.guards as guardChecks.Guards | undefined,
+      config.guards as guardTypes.Guards | undefined,
       config.contextWindow,
       isPlan(model) ? model : undefined
     ),

@@ -17,18 +17,19 @@ import type * as AgentError from "../AgentError.ts"
 import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
-import * as guardChecks from "./guardChecks.ts"
 
-/** Refuses a message that no conversation can have. */
-export const checked = (
-  recorder: agentRecorder.AgentRecorder,
+/** A message as it enters the run. Refuses a message that no conversation can have. */
+export const passInput = (
+  run: agentParts.ActiveRun,
   message: Message.UserMessage
-): Effect.Effect<Message.UserMessage, AgentError.AgentError> => {
+): Effect.Effect<agentParts.PassedInput, AgentError.AgentError> => {
   const fits = history.append(Conversation.empty, message)
   return Result.isSuccess(fits)
-    ? Effect.succeed(message)
+    ? (run.guarding?.passInput(run, message) ?? Effect.succeed({ message, decided: [] }))
     : Effect.fail(
-        recorder.fail(agentReason.makeReason("ConversationInvalid", { problem: fits.failure.message }, fits.failure))
+        run.recorder.fail(
+          agentReason.makeReason("ConversationInvalid", { problem: fits.failure.message }, fits.failure)
+        )
       )
 }
 
@@ -67,15 +68,15 @@ const takeAll = Effect.fnUntraced(function* (
   take: (message: Message.UserMessage) => Effect.Effect<void>
 ) {
   let earliest: number | undefined
-  const verdicts: Array<guardChecks.Decided> = []
+  const verdicts: Array<agentParts.Decided> = []
   for (const { deadline, input, message } of yield* steering) {
-    const passed = yield* guardChecks.passInput(run, yield* checked(run.recorder, yield* Message.user(input, message)))
+    const passed = yield* passInput(run, yield* Message.user(input, message))
     yield* take(passed.message)
     verdicts.push(...passed.decided)
     earliest = runLoop.earliest(earliest, deadline)
   }
   // After the messages, which a run that is refused could not take
-  yield* guardChecks.record(run, { decided: verdicts })
+  for (const verdict of verdicts) yield* run.recorder.recordNow(verdict)
   run.runDeadline = runLoop.earliest(run.runDeadline, earliest)
   return earliest
 })

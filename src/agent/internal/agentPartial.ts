@@ -1,5 +1,6 @@
 /** The structured output that a model is writing: each part of it is shown as soon as the part is complete and valid. */
 
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
@@ -12,6 +13,7 @@ import { growAt, lineOf, setAt } from "../../payload/internal/partialValue.ts"
 import { defined, isObject, type JsonObject, own } from "../../payload/internal/values.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentOutput from "./agentOutput.ts"
+import * as outputParts from "./outputParts.ts"
 
 /** A part of an output with its check. */
 interface Part extends partialJson.Shape<Part> {
@@ -92,15 +94,8 @@ const partsOf = (self: agentOutput.StructuredOutput<unknown>) => {
 
 const known = new WeakMap<agentOutput.StructuredOutput<unknown>, ReturnType<typeof partsOf>>()
 
-/** More of an output: `delta` has the parts as lines of JSON, for `partialValue`, and `value` all parts so far, decoded. */
-export interface Shown {
-  readonly index: number
-  readonly delta: string
-  readonly value: unknown
-}
-
 /** The output in the answer of one attempt. */
-export class PartialOutput {
+class PartialOutput {
   private readonly reader: partialJson.PartialJson<Part>
   private readonly isWrapped: boolean
   private readonly outputTool: string | undefined
@@ -124,7 +119,7 @@ export class PartialOutput {
 
   /** The parts that deltas of the answer complete. */
   readonly add = Effect.fnUntraced({ self: this }, function* (this: PartialOutput, deltas: ReadonlyArray<Delta>) {
-    const shown: Array<Shown> = []
+    const shown: Array<outputParts.Shown> = []
     for (const delta of deltas) {
       const { _tag, index } = delta
       if (_tag === "ReasoningDelta" || (_tag === "CallDelta" && delta.name !== this.outputTool)) continue
@@ -168,3 +163,7 @@ export class PartialOutput {
     }
   )
 }
+
+/** Services with which runs show their output while it arrives. */
+export const shownIn = <R>(services: Context.Context<R>): Context.Context<R> =>
+  Context.add(services, outputParts.OutputParts, (...args) => new PartialOutput(...args))

@@ -7,11 +7,14 @@
 
 import type * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
+import type * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { AiError } from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
+import type { Prompt } from "effect/ai/Prompt"
 import type * as Message from "../../conversation/Message.ts"
+import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import type * as ledger from "../../run/internal/ledger.ts"
@@ -19,7 +22,9 @@ import type * as planRunParts from "../../run/internal/planRunParts.ts"
 import type * as runParts from "../../run/internal/runParts.ts"
 import type * as runTransition from "../../run/internal/runTransition.ts"
 import type * as ToolContract from "../../tool/ToolContract.ts"
+import type * as ToolResult from "../../tool/ToolResult.ts"
 import type * as boundTool from "../../tool/internal/boundTool.ts"
+import type * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as AgentError from "../AgentError.ts"
 import type * as agentReason from "./agentReason.ts"
 import type * as agentData from "./agentData.ts"
@@ -165,8 +170,7 @@ export type Steering = Effect.Effect<
 
 /**
  * The run of an agent under way. Deadlines are in milliseconds of the Clock: `runDeadline` is the deadline of the whole run,
- * `deadline` the deadline of its action. `context` has the services around the run. `guards` has the guards of the agent, and then
- * the guards of the host.
+ * `deadline` the deadline of its action. `context` has the services around the run. `guarding` is absent for a run without guards.
  */
 export interface ActiveRun {
   readonly recorder: agentRecorder.AgentRecorder
@@ -177,5 +181,62 @@ export interface ActiveRun {
   readonly deadline: number | undefined
   readonly write?: RunSpec["write"]
   readonly context: Context.Context<never>
-  readonly guards: ReadonlyArray<guardTypes.Guard>
+  readonly guarding: Guarding | undefined
+}
+
+/** The request of a model call: the prompt, and the tools that the model may or must call, where it is offered tools. */
+export interface ModelRequest {
+  readonly prompt: Prompt
+  readonly toolChoice: LanguageModel.ToolChoice<string>
+}
+
+/** A model call under way. */
+export interface ModelCall {
+  readonly agent: ModelAgent
+  readonly run: ActiveRun
+  readonly action: runTransition.ActionOf<"CallModel">
+  readonly request: ModelRequest
+  /** The sentences of the run at the end of the prompt. Later prompts have them in front of the answer. */
+  readonly asked: ReadonlyArray<string>
+}
+
+export type Answered = Result.Result<ResponseContent, AiError>
+
+/** Makes the attempts of a model call. */
+export type Send = (call: ModelCall) => Effect.Effect<Answered, AgentError.AgentError>
+
+/** A call where it passes: with its checked arguments before it runs, and with its result after that. */
+export interface Passing {
+  readonly agent: ModelAgent
+  readonly run: ActiveRun
+  readonly call: toolCall.BoundCall
+  readonly prepareWith?: (args: JsonObject) => Result.Result<toolCall.BoundCall, ToolResult.Failure>
+  readonly result?: ToolResult.ToolResult | undefined
+  /** A guard asks a person for the call. */
+  readonly isAsked?: boolean | undefined
+}
+
+/** The record of a verdict, without its time. */
+export type Decided = Omit<runParts.EventOf<"GuardDecided">, "at">
+
+/** A message that passes to a run, with the verdicts about it. */
+export interface PassedInput {
+  readonly message: Message.UserMessage
+  readonly decided: ReadonlyArray<Decided>
+}
+
+/**
+ * The guards of a run, first the guards of the agent, and then the guards of the host, at the seams of the run.
+ *
+ * - `withdraws`: answers can be withdrawn when they are written.
+ * - `holds`: answers are shown as a whole.
+ * - `holdsResults`: results are shown as a whole.
+ */
+export interface Guarding {
+  readonly withdraws: boolean
+  readonly holds: boolean
+  readonly holdsResults: boolean
+  readonly passInput: (run: Pick<ActiveRun, "recorder">, message: Message.UserMessage) => Effect.Effect<PassedInput>
+  readonly passModel: (call: ModelCall, send: Send) => Effect.Effect<Answered | undefined, AgentError.AgentError>
+  readonly passTool: (passing: Passing) => Effect.Effect<Passing>
 }

@@ -14,10 +14,10 @@ import * as runTransition from "../../run/internal/runTransition.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as AgentError from "../AgentError.ts"
-import type { PartialOutput } from "./agentPartial.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentShown from "./agentShown.ts"
 import type * as agentTypes from "./agentTypes.ts"
+import type { PartialOutput } from "./outputParts.ts"
 
 /** The run around an agent. */
 export type Parent = runRecorder.Parent<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>>

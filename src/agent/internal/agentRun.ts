@@ -29,7 +29,7 @@ import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import * as agentTypes from "./agentTypes.ts"
-import * as guardChecks from "./guardChecks.ts"
+import * as guardTypes from "./guardTypes.ts"
 import * as runSpans from "./runSpans.ts"
 
 export const defaultMaxDepth = 8
@@ -229,10 +229,7 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
-  const { decided: verdicts, message } = yield* guardChecks.passInput(
-    run,
-    yield* agentMachine.checked(recorder, yield* Message.user(input, options))
-  )
+  const { decided: verdicts, message } = yield* agentMachine.passInput(run, yield* Message.user(input, options))
   const { conversation, pending, view = conversation } = recorder.state
   const waiting = pending.findLast(({ instructions }) => instructions !== undefined)?.instructions
   const known = waiting ?? history.asHistory(view).instructions
@@ -332,7 +329,7 @@ const runInSpan = <A>(live: Performing, blueprint: agentParts.Blueprint<A>, spec
         return Effect.fail(refusalOf(name, spec)(agentReason.makeReason("MaxDepth", { limit: maxDepth })))
       }
       const runDeadline = runLoop.deadlineOf(services, options.timeouts?.total, spec.deadline)
-      const running = guardChecks.withHost(options.guards ?? [])(
+      const running = guardTypes.withHost(options.guards ?? [])(
         performRun(live, blueprint, spec, { depth, maxDepth, data, runDeadline, described })
       )
       const run = callContext.asRun(running, { agent: name, outer, maxDepth, context: data }, span)
@@ -360,6 +357,10 @@ const resolveFor = Effect.fnUntraced(function* <A>(
 const steeringOf = ({ options, steering }: agentParts.RunSpec): agentParts.RunSpec["steering"] =>
   steering ?? (options.steering && Effect.map(options.steering, (inputs) => inputs.map((input) => ({ input }))))
 
+/** Sound: all guards are made by `Guard.make`. */
+const guardingOf = (guards: guardTypes.Guards) =>
+  guards[0]?.[guardTypes.TypeId].guarding(guards) as agentParts.Guarding | undefined
+
 const performRun = Effect.fnUntraced(function* <A>(
   live: Performing,
   blueprint: agentParts.Blueprint<A>,
@@ -373,9 +374,9 @@ const performRun = Effect.fnUntraced(function* <A>(
   around.described?.began(agent, state, first !== undefined)
   const context = yield* Effect.context<never>()
   const recorder = agentRecorder.make(state, first, options, parent, live.log, context)
-  const guards = guardChecks.join(agent.guards ?? [], Context.get(context, guardChecks.Host))
-  recorder.withdraws = guardChecks.withdraws(guards)
-  recorder.holds = guardChecks.holds(guards)
+  const guarding = guardingOf(guardTypes.join(agent.guards ?? [], Context.get(context, guardTypes.Host)))
+  recorder.withdraws = guarding?.withdraws === true
+  recorder.holds = guarding?.holds === true
   const budgets = first === undefined ? budgetsOf(agent, spec) : undefined
   const account = budgets === undefined ? state.account : ledger.open(state.account, budgets)
   const runDeadline = deadlineWithin(account, recorder.now(), around.runDeadline)
@@ -388,7 +389,7 @@ const performRun = Effect.fnUntraced(function* <A>(
     deadline: runDeadline,
     write,
     context,
-    guards
+    guarding
   }
   if (first !== undefined) recorder.begin()
   yield* live.loop(agentMachine.machineOf(agent, run, steeringOf(spec)), recorder, {

@@ -17,7 +17,7 @@ import type * as agentReason from "./agentReason.ts"
 import * as agentRun from "./agentRun.ts"
 import * as agentShown from "./agentShown.ts"
 import * as agentTypes from "./agentTypes.ts"
-import * as guardChecks from "./guardChecks.ts"
+import * as guardTypes from "./guardTypes.ts"
 
 const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
 
@@ -122,6 +122,6 @@ export const makeAgent = <A>(blueprint: agentParts.Blueprint<A>): agentTypes.Age
  */
 export const withCaptured = (captured: Context.Context<never>): agentParts.Wrap => {
   const over = callContext.over(captured)
-  const guarded = guardChecks.withHost(Context.get(captured, guardChecks.Host))
+  const guarded = guardTypes.withHost(Context.get(captured, guardTypes.Host))
   return (effect) => Effect.updateContext(guarded(effect), over)
 }

@@ -1,7 +1,8 @@
-/** The types of guards. `Guard` re-exports what users name, with its documentation. */
+/** The types of guards, and the guards of the host. `Guard` re-exports what users name, with its documentation. */
 
+import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import type { Prompt } from "effect/ai/Prompt"
 import type { AssistantPart, UserMessage } from "../../conversation/Message.ts"
@@ -10,6 +11,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import type * as options from "../../payload/internal/options.ts"
 import type { GuardPlace } from "../../run/internal/runParts.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 
 export type TypeId = "~effect-emissary/agent/Guard"
 
@@ -108,15 +110,21 @@ export interface Terms {
   readonly text?: "held" | "live" | undefined
 }
 
-/** A guard. `R` are the services that its decisions require. */
+/**
+ * A guard. `R` are the services that its decisions require. `guarding` makes the `agentParts.Guarding` of a run: each guard carries the
+ * code that asks guards, so that a program without guards does not have the code.
+ */
 export interface Guard<out R = never> {
   readonly [TypeId]: {
     readonly check: (seen: Seen) => Effect.Effect<AnyVerdict, unknown, R>
     readonly terms: Terms
+    readonly guarding: (guards: Guards) => unknown
   }
   readonly name: string
   readonly on: Place
 }
+
+export type Guards = ReadonlyArray<Guard>
 
 export const isGuard = (u: unknown): u is Guard<unknown> => Predicate.hasProperty(u, TypeId)
 
@@ -125,3 +133,20 @@ export const allowed: options.Allowed = {
   expected: "a list of guards",
   fits: (value) => Array.isArray(value) && value.every(isGuard)
 }
+
+/** The guards of the host: of the runs around, and of layers. No definition can take one away. */
+export const Host = Context.Reference<Guards>(callContext.keys.hostGuards, { defaultValue: () => [] })
+
+/** The guards that definitions name. */
+export const Known = Context.Reference<Guards>("effect-emissary/agent/KnownGuards", { defaultValue: () => [] })
+
+/** Guards, each once: the guards of an agent decide first, and the host has the last word. */
+export const join = (...lists: ReadonlyArray<Guards>): Guards => Array.from(new Set(lists.flat()))
+
+/** Adds guards to the guards of the host. */
+export const withHost =
+  (guards: Guards) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    guards.length === 0
+      ? effect
+      : Effect.flatMap(Host, (outer) => Effect.provideService(effect, Host, join(guards, outer)))

@@ -1,6 +1,6 @@
 /** One model call of a run: its request, its retries, its mistakes and its answer. */
 
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,10 +19,9 @@ import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import { once, quote } from "../../payload/internal/base.ts"
-import { Limits, unlimited } from "../../payload/internal/limits.ts"
+import { Limits } from "../../payload/internal/limits.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
 import { overLimit, publicDescription, tooLargeAnswer } from "../../payload/internal/problems.ts"
-import { parseSized } from "../../payload/internal/textScanner.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as durability from "../../run/internal/durability.ts"
 import * as ledger from "../../run/internal/ledger.ts"
@@ -30,22 +29,19 @@ import * as repetition from "../../run/internal/repetition.ts"
 import * as retryPolicy from "../../run/internal/retryPolicy.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as ModelPrices from "../ModelPrices.ts"
 import * as agentOutput from "./agentOutput.ts"
-import * as agentMachine from "./agentMachine.ts"
-import * as agentPartial from "./agentPartial.ts"
 import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import type * as agentTypes from "./agentTypes.ts"
-import * as guardChecks from "./guardChecks.ts"
 import * as modelTimeouts from "./modelTimeouts.ts"
 import * as callContracts from "./callContracts.ts"
+import * as outputParts from "./outputParts.ts"
 import { OutputLimit, StreamedFormat, streamsObjects } from "./outputLimit.ts"
 import * as sharedBudgets from "./sharedBudgets.ts"
 import * as runSpans from "./runSpans.ts"
@@ -84,23 +80,9 @@ export const modelFailed = (error: AiError.AiError, model?: string): agentReason
 
 const defaultModelMistakes = 2
 
-/** The request of a model call: the prompt, and the tools that the model may or must call, where it is offered tools. */
-export interface ModelRequest {
-  readonly prompt: Prompt.Prompt
-  readonly toolChoice: LanguageModel.ToolChoice<string>
-}
+type ModelCall = agentParts.ModelCall
 
-/** A model call under way. */
-export interface ModelCall {
-  readonly agent: agentParts.ModelAgent
-  readonly run: agentParts.ActiveRun
-  readonly action: runTransition.ActionOf<"CallModel">
-  readonly request: ModelRequest
-  /** The sentences of the run at the end of the prompt. Later prompts have them in front of the answer. */
-  readonly asked: ReadonlyArray<string>
-}
-
-type Answered = Result.Result<modelMessages.ResponseContent, AiError.AiError>
+type Answered = agentParts.Answered
 
 /**
  * The seam of model calls. Each call passes here, with its request before the request is sent, and with its answer before anything
@@ -111,134 +93,15 @@ type Answered = Result.Result<modelMessages.ResponseContent, AiError.AiError>
  */
 const passModel = (
   call: ModelCall,
-  send: (call: ModelCall) => Effect.Effect<Answered, AgentError.AgentError>
+  send: agentParts.Send
 ): Effect.Effect<Answered | undefined, AgentError.AgentError> =>
-  call.run.guards.length === 0 ? send(call) : passGuards(call, send)
-
-const passGuards = Effect.fnUntraced(function* (
-  call: ModelCall,
-  send: (call: ModelCall) => Effect.Effect<Answered, AgentError.AgentError>
-): Effect.fn.Return<Answered | undefined, AgentError.AgentError> {
-  const { action, agent, request, run } = call
-  const { guards, recorder } = run
-  const { conversation, view = conversation } = recorder.state
-  const newest = history.lastMessage(history.asHistory(view))
-  const text = newest === undefined ? "" : Message.text(newest)
-  const ofPrompt = (prompt: Prompt.Prompt) => ({ prompt, text })
-  const key = `model/${action.step}`
-  const asked = yield* guardChecks.pass<"beforeModel">(
-    run,
-    guardChecks.before(guards, "beforeModel"),
-    key,
-    request.prompt,
-    ofPrompt
-  )
-  if (yield* guardChecks.record(run, asked)) return undefined
-  const guarded = { ...call, request: { ...request, prompt: asked.value } }
-  const beside = guardChecks.beside(guards)
-  const checking = guardChecks.pass<"beforeModel">(run, beside, key, asked.value, ofPrompt)
-  const deciding = Effect.flatMap(checking, ({ decided, stop }) =>
-    stop === undefined ? Effect.void : Effect.fail(new guardChecks.Withdrawn({ decided }))
-  )
-  const sending = Effect.suspend(() => send(guarded))
-  const answered = yield* Effect.result(
-    beside.length === 0
-      ? sending
-      : Effect.map(Effect.all([sending, deciding], { concurrency: "unbounded" }), ([answer]) => answer)
-  )
-  if (Result.isFailure(answered)) {
-    const { failure } = answered
-    if (!(failure instanceof guardChecks.Withdrawn)) return yield* Effect.fail(failure)
-    return yield* withdraw(run, failure.decided, recorder.written?.result())
-  }
-  const { success } = answered
-  // An approval by the provider ends the run
-  if (Result.isFailure(success) || success.success.approvals.length > 0) return success
-  let { content } = success.success
-  for (const on of ["afterModel", "output"] as const) {
-    const before = content
-    const first = answerText(agent, before)
-    if (on === "output" && first === "") continue
-    const passed = yield* guardChecks.pass<typeof on>(run, guardChecks.before(guards, on), key, first, (text) => ({
-      text,
-      content: text === first ? before : (withAnswerText(agent, before, text) ?? before)
-    }))
-    const after = passed.value === first ? before : withAnswerText(agent, before, passed.value)
-    if (passed.stop !== undefined) return yield* withdraw(run, passed.decided, success.success)
-    if (after === undefined) {
-      const reason = "A guard has put a text in place of the output that is not JSON."
-      const decided = passed.decided.map((one) => ({ ...one, verdict: "Refused", reason }) as const).slice(-1)
-      return yield* withdraw(run, decided, success.success)
-    }
-    yield* guardChecks.record(run, passed)
-    content = after
-  }
-  // The shown text is no beginning of the answer
-  const isOther = content !== success.success.content && !recorder.holds
-  if (isOther) recorder.messageId = yield* yield* Message.MessageId
-  if (run.streaming && recorder.holds) {
-    const deltas = modelMessages.deltasOf(content)
-    show(recorder, deltas, true)
-    yield* showOutput(recorder, deltas, true)
-  }
-  return Result.succeed({ ...success.success, content })
-})
-
-/** Records the refusal of an answer. Nothing of the answer is kept but its tokens, and what a screen shows of it is withdrawn. */
-const withdraw = Effect.fnUntraced(function* (
-  run: agentParts.ActiveRun,
-  decided: ReadonlyArray<guardChecks.Decided>,
-  answer: modelMessages.ResponseContent | undefined
-) {
-  const { recorder } = run
-  recorder.written = undefined
-  if (answer !== undefined && answer.content.length > 0) {
-    const usage = yield* agentMachine.usageOf(recorder, answer)
-    yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage, ...recorder.spent(usage) })
-    yield* sharedBudgets.settle(run, recorder.spent(usage).spent ?? {})
-  }
-  yield* guardChecks.record(run, { decided })
-  return undefined
-})
-
-/** The text of an answer for the user, and the output where a tool takes it. */
-const answerText = ({ outputTool }: agentParts.ModelAgent, content: ReadonlyArray<Message.AssistantPart>): string =>
-  content
-    .flatMap((part) => {
-      if (part.type === "text") return [part.text]
-      return part.type === "tool-call" && part.name === outputTool ? [JSON.stringify(part.arguments)] : []
-    })
-    .join("")
-
-/** An answer with another text, or with another output where a tool takes it; `undefined` for an output that is not JSON. */
-const withAnswerText = (
-  { outputTool }: agentParts.ModelAgent,
-  content: ReadonlyArray<Message.AssistantPart>,
-  text: string
-): ReadonlyArray<Message.AssistantPart> | undefined => {
-  const outputs = content.filter((part) => part.type === "tool-call" && part.name === outputTool)
-  const rest = content.filter(
-    // The thoughts of an answer may have its text. Providers ask for them before a call
-    ({ type }) => type !== "text" && (type !== "reasoning" || content.some(history.isLocalCall))
-  )
-  if (outputs.length === 0) {
-    const index = rest.findIndex(({ type }) => type === "tool-call")
-    return rest.toSpliced(index < 0 ? rest.length : index, 0, ToolResult.textPart(text))
-  }
-  const args = Result.getOrUndefined(parseSized(text, unlimited))
-  if (args === undefined) return undefined
-  return rest.map((part) => {
-    if (part.type !== "tool-call" || part.name !== outputTool) return part
-    const { text: _, ...call } = part
-    return { ...call, arguments: args }
-  })
-}
+  call.run.guarding === undefined ? send(call) : call.run.guarding.passModel(call, send)
 
 /** Calls the model once and records its answer, or its mistake. */
 export const callModel = Effect.fnUntraced(function* (
   agent: agentParts.ModelAgent,
   run: agentParts.ActiveRun,
-  action: ModelCall["action"]
+  action: runTransition.ActionOf<"CallModel">
 ) {
   const { options, recorder } = run
   const limit = options.modelMistakes ?? defaultModelMistakes
@@ -543,7 +406,7 @@ const promptOf = (
   agent: agentParts.ModelAgent,
   run: agentParts.ActiveRun,
   { mistakes, purpose }: ModelCall["action"]
-): Pick<ModelCall, "asked"> & Pick<ModelRequest, "prompt"> => {
+): Pick<ModelCall, "asked"> & Pick<agentParts.ModelRequest, "prompt"> => {
   const { output, tools } = agent
   const { state } = run.recorder
   const { answer, conversation, structured, view } = state
@@ -623,9 +486,10 @@ const requestAnswer = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.R
   const before = yield* toolCall.BeforeCall
   if (before !== undefined) yield* before
   run.recorder.messageId = yield* yield* Message.MessageId
+  const parts = Context.get(run.context, outputParts.OutputParts)
   run.recorder.partial =
     output._tag === "Structured" && run.streaming && run.recorder.isShown
-      ? new agentPartial.PartialOutput(output, outputTool, yield* Limits)
+      ? parts?.(output, outputTool, yield* Limits)
       : undefined
   const { answer, error } = yield* withinReservation(run.recorder, exchange(call))
   if (error === undefined) return Result.succeed(answer)
@@ -659,7 +523,7 @@ const exchange = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return
 })
 
 /** Shows what the deltas add to a structured output. */
-const showOutput = (
+export const showOutput = (
   recorder: agentRecorder.AgentRecorder,
   deltas: ReadonlyArray<modelMessages.Delta>,
   isChecked = !recorder.holds
@@ -671,7 +535,7 @@ const showOutput = (
   })
 }
 
-const show = (
+export const show = (
   recorder: agentRecorder.AgentRecorder,
   deltas: ReadonlyArray<modelMessages.Delta>,
   isChecked = !recorder.holds
@@ -787,7 +651,7 @@ const sendWithin = (
 }
 
 /** A request that offers tools, whose calls the run resolves. */
-type ToolRequest = ModelRequest & {
+type ToolRequest = agentParts.ModelRequest & {
   readonly toolkit: ToolSet["toolkit"]
   readonly disableToolCallResolution: true
   readonly toolCallValidation: "deferred"

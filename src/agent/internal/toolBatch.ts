@@ -8,7 +8,6 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import type { JsonObject } from "../../payload/Json.ts"
-import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
@@ -17,7 +16,7 @@ import * as runTransition from "../../run/internal/runTransition.ts"
 import * as Question from "../../tool/Question.ts"
 import type * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
+import type * as ToolResult from "../../tool/ToolResult.ts"
 import * as answers from "../../tool/internal/answers.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
@@ -27,7 +26,6 @@ import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import * as callContracts from "./callContracts.ts"
-import * as guardChecks from "./guardChecks.ts"
 
 /**
  * By how many milliseconds a call may outlast the run that waits for it: the run stops
@@ -35,62 +33,12 @@ import * as guardChecks from "./guardChecks.ts"
  */
 const grace = 1000
 
-/** A call where it passes: with its checked arguments before it runs, and with its result after that. */
-interface Passing {
-  readonly agent: agentParts.ModelAgent
-  readonly run: agentParts.ActiveRun
-  readonly call: toolCall.BoundCall
-  readonly prepareWith?: (args: JsonObject) => Result.Result<toolCall.BoundCall, ToolResult.Failure>
-  readonly result?: ToolResult.ToolResult | undefined
-  /** A guard asks a person for the call. */
-  readonly isAsked?: boolean | undefined
-}
-
 /**
  * The seam of tool calls. Each call passes here with its checked arguments, before an approval is asked for and before the call
  * starts, and again with its result, before the result is recorded. Guards decide here; `state.refused` is set where they have refused.
  */
-const passTool = (passing: Passing, isNew = true): Effect.Effect<Passing> =>
-  passing.run.guards.length === 0 || !isNew ? Exit.succeed(passing) : passGuards(passing)
-
-/**
- * A pass leaves no record: the next event of the call is the record, and a call without one is asked about again. Other arguments are
- * recorded, so that a person approves them, and a second process uses them.
- */
-const passGuards = Effect.fnUntraced(function* (passing: Passing): Effect.fn.Return<Passing> {
-  const { call, prepareWith, result, run } = passing
-  const { contract, id: callId } = call
-  const ofCall = { tool: contract.name, callId, arguments: call.arguments }
-  if (result !== undefined) {
-    const guards = guardChecks.before(run.guards, "afterTool")
-    const seenOf = (result: ToolResult.ToolResult) => ({ ...ofCall, result, text: ToolResult.text(result) })
-    const passed = yield* guardChecks.pass<"afterTool">(run, guards, `result/${callId}`, result, seenOf, callId)
-    const isRefused = yield* guardChecks.record(run, passed)
-    return { ...passing, result: isRefused ? withheld : passed.value }
-  }
-  const guards = guardChecks.before(run.guards, "beforeTool")
-  const seenOf = (args: JsonObject) => ({ ...ofCall, arguments: args, text: JSON.stringify(args) })
-  const passed = yield* guardChecks.pass<"beforeTool">(run, guards, `call/${callId}`, call.arguments, seenOf, callId)
-  const { decided, stop, value } = passed
-  if (value === call.arguments || stop === "Refused") {
-    yield* guardChecks.record(run, passed)
-    return { ...passing, isAsked: stop === "Asked" }
-  }
-  const replaced = prepareWith?.(value)
-  if (replaced === undefined || Result.isFailure(replaced)) {
-    const reason = `A guard has put other arguments into a call of ${quote(contract.name)}, which the tool does not take.`
-    const last = decided.slice(-1).map((one) => ({ ...one, verdict: "Refused", reason }) as const)
-    yield* guardChecks.record(run, { decided: last })
-    return passing
-  }
-  const isLast = (index: number) => index === decided.findLastIndex(({ verdict }) => verdict === "Replaced")
-  const events = decided.map((one, index) => (isLast(index) ? { ...one, arguments: replaced.success.arguments } : one))
-  yield* guardChecks.record(run, { decided: events })
-  return { ...passing, call: replaced.success, isAsked: stop === "Asked" }
-})
-
-/** The result of a call whose own result a guard has refused: the call was made. */
-const withheld = ToolResult.failure("withheld", "The call was made, and its result was withheld by a guard.")
+const passTool = (passing: agentParts.Passing, isNew = true): Effect.Effect<agentParts.Passing> =>
+  isNew ? (passing.run.guarding?.passTool(passing) ?? Exit.succeed(passing)) : Exit.succeed(passing)
 
 /**
  * A call before anything runs: `call` can run, and `result` is known without a run. `asks` is the request of a call that needs an
@@ -119,7 +67,7 @@ const prepareCall = (
   const { context, runId } = recorder.state
   const { answers: answered, approved, replaced, started } = runnable
   const request = { id, name, arguments: approved?.arguments ?? replaced ?? text ?? args }
-  const isHeld = guardChecks.holdsResults(run.guards)
+  const isHeld = run.guarding?.holdsResults === true
   const about: boundTool.PrepareOptions = {
     runId,
     context,

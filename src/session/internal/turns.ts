@@ -37,6 +37,7 @@ import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
 import type * as AgentError from "../../agent/AgentError.ts"
 import type * as Run from "../../agent/Run.ts"
+import * as agentPartial from "../../agent/internal/agentPartial.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as agentValue from "../../agent/internal/agentValue.ts"
@@ -440,7 +441,8 @@ const runUntilStopped = (
   const guarded = Effect.provideService(running, toolCall.BeforeCall, verified).pipe(
     Effect.provideService(runRequests.RememberedAnswers, (at) =>
       self.stored === undefined ? [] : fold.rememberedAt(self.stored.state, at)
-    )
+    ),
+    Effect.updateContext(agentPartial.shownIn<never>)
   )
   return Effect.exit(Effect.raceFirst(inTrace(self, guarded, message?.messageId), Deferred.await(turn.stopped)))
 }
