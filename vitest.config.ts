@@ -57,7 +57,8 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^effect-emissary$/, replacement: here("src/index.ts") },
-      { find: /^effect-emissary\/(.*)$/, replacement: here("src/$1/index.ts") }
+      { find: /^effect-emissary\/([^/]+)$/, replacement: here("src/$1/index.ts") },
+      { find: /^effect-emissary\/([^/]+\/[^/]+)$/, replacement: here("src/$1.ts") }
     ]
   },
   test: {

@@ -1,4 +1,4 @@
-/** What the examples print, as docs/examples.md shows it. */
+/** The output of the examples, as docs/examples.md shows it. */
 import { assert } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

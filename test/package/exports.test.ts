@@ -77,10 +77,13 @@ describe("HOUSE-3 exports", () => {
     assert.deepStrictEqual(broken, [])
   })
 
-  it("TRUST-10 the tests that the page about security cites exist", () => {
-    const cited = [...text("docs/security.md").matchAll(/`(test\/[\w/.-]+)`: "([^"]+)"/g)]
+  it.each([
+    ["TRUST-10", "security", 20],
+    ["DOCS-2", "reliability", 14]
+  ] as const)("%s the tests that the page %s cites exist", (_, page, least) => {
+    const cited = [...text(`docs/${page}.md`).matchAll(/`(test\/[\w/.-]+)`: "([^"]+)"/g)]
     const missing = cited.filter(([, path = "", name = ""]) => !text(path).includes(name)).map(([found]) => found)
     assert.deepStrictEqual(missing, [])
-    assert.isAbove(cited.length, 20)
+    assert.isAbove(cited.length, least)
   })
 })
