@@ -19,14 +19,24 @@ const write = (path: string, text: string): void => {
   writeFileSync(path, text)
 }
 
-/** Links to files outside `docs` lead to the repository, or are their text as long as it has no address. */
-export const relink = (page: string, text: string): string =>
-  text.replace(/\[([^\]]*)\]\((\.\.\/[^)\s]*)\)/g, (_, label: string, to: string) => {
-    const path = posix.normalize(posix.join(posix.dirname(page), to))
-    return repository === ""
-      ? `${label} (\`${path.replace(/#.*/, "")}\`)`
-      : `[${label}](${repository}/blob/main/${path})`
-  })
+/**
+ * A page of the repository as a page of the site. Links to pages of `docs` become links between pages, pictures are copied, and links to
+ * other files lead to the repository, or are their text as long as it has no address.
+ */
+export const relink = (page: string, text: string, copy: (picture: string) => void): string =>
+  text.replace(
+    /(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)/g,
+    (_, mark: string, label: string, to: string, anchor = "") => {
+      const path = posix.normalize(posix.join(posix.dirname(page), to))
+      if (mark !== "") {
+        copy(path)
+        return `![${label}](/${posix.basename(path)})`
+      }
+      if (path === "README.md") return `[${label}](/index.md${anchor})`
+      if (path.startsWith("docs/")) return `[${label}](/${path.slice("docs/".length)}${anchor})`
+      return repository === "" ? `${label} (\`${path}\`)` : `[${label}](${repository}/blob/main/${path}${anchor})`
+    }
+  )
 
 const comment = /\/\*\*(?:[^*]|\*(?!\/))*\*\//
 
@@ -74,10 +84,13 @@ const node = (script: string, ...args: ReadonlyArray<string>): void => {
 
 const assemble = (): void => {
   rmSync(assembled, { recursive: true, force: true })
-  for (const page of globSync("docs/*.md", { cwd: root })) {
-    write(join(assembled, page.slice("docs/".length)), relink(page, readFileSync(join(root, page), "utf8")))
+  cpSync(join(root, "node_modules/mermaid/dist/mermaid.min.js"), join(assembled, "public", "mermaid.min.js"))
+  const copy = (picture: string): void =>
+    cpSync(join(root, picture), join(assembled, "public", posix.basename(picture)), { recursive: true })
+  for (const page of ["README.md", ...globSync("docs/*.md", { cwd: root })]) {
+    const name = page === "README.md" ? "index.md" : page.slice("docs/".length)
+    write(join(assembled, name), relink(page, readFileSync(join(root, page), "utf8"), copy))
   }
-  cpSync(join(site, "public"), join(assembled, "public"), { recursive: true })
 }
 
 if (import.meta.main) {

@@ -30,6 +30,13 @@ export default defineConfig({
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
     // braces of the code in headings and tables are text
     config: (md) => {
+      const fence = md.renderer.rules.fence
+      md.renderer.rules.fence = (tokens, index, options, env, self) => {
+        const token = tokens[index]
+        return token?.info.trim() === "mermaid"
+          ? `<Mermaid id="mermaid-${index}" code="${encodeURIComponent(token.content)}" />`
+          : (fence?.(tokens, index, options, env, self) ?? "")
+      }
       const inline = md.renderer.rules.code_inline
       md.renderer.rules.code_inline = (tokens, index, options, env, self) =>
         (inline?.(tokens, index, options, env, self) ?? "").replace(/^<code(?! v-pre)/, "<code v-pre")
