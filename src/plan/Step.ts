@@ -139,21 +139,28 @@ export interface Options<
     | stepTarget.AgentTarget<R, A>
     | FunctionTarget<R>
     | ((input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
-  /** The text that the step works on, with its payload; default `Reference.fromPrev`. */
+  /**
+   * The text that the step works on, with its payload; default `Reference.fromPrev`. The result `null` is an empty text. A
+   * tool gets the text in its parameter `task`, or in its first parameter that takes text. An agent gets it as the last
+   * part of its message; without a text, a context and content the step fails with `InputInvalid`, and the agent is not
+   * asked.
+   */
   readonly task?: ReferenceInput<Task> | undefined
   /**
    * Text beside the task, from one reference or several; none by default. A function and an agent get it apart from the
-   * task, a tool gets it in its parameter `context`, or before the task.
+   * task, an agent as the first part of its message; a tool gets it in its parameter `context`, or before the task.
    */
   readonly context?: ReferenceInput<Context> | ReadonlyArray<ReferenceInput<Context>> | undefined
   /**
-   * The key under which the result of the run has the answer; none by default. `Session.read` returns the answer, too,
-   * if the plan runs in a session.
+   * The key under which the result of the run has the answer; none by default. Where several steps write one key, the
+   * newest answer is kept; no two members of a parallel group may. `Session.read` returns the answer, too, if the plan runs
+   * in a session. Only steps of the plan itself write, not steps of plans inside.
    */
   readonly writes?: string | undefined
   /**
    * True for a member of a parallel group: parallel neighbours run together, and the plan continues when all have
-   * finished; default `false`.
+   * finished, also where one of them fails; default `false`. Among the members a conclusion counts before a pause, and a
+   * pause before a failure; of several conclusions, pauses or failures the first in declared order.
    */
   readonly parallel?: boolean | undefined
   /**
@@ -182,7 +189,10 @@ export interface Options<
   readonly output?: O | undefined
   /** The time of each try; none by default. A longer try fails with the type `Timeout`. */
   readonly timeout?: Duration.Input | undefined
-  /** The policy by which a failed step is tried again, see `Step.Retry`; none by default. */
+  /**
+   * The policy by which a failed step is tried again, see `Step.Retry`; none by default. A failed try is recorded before
+   * the pause, so a run that is resumed after a crash in the pause makes the next try.
+   */
   readonly retry?: Retry | undefined
 }
 

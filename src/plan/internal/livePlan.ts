@@ -40,9 +40,9 @@ import type * as stepTarget from "./stepTarget.ts"
  *
  * `definition` is the plan as plain data. `digest` is the SHA-256 of the canonical JSON of the
  * definition, without name and description: it is the same on every machine and after
- * `Plan.encode` and `Plan.decode`, and a state can be resumed by plans of the same digest
- * only. Code is part of neither: a function that was changed leaves the digest as it is. A
- * logged plan shows its name, its digest and the names of its steps.
+ * `Plan.encode` and `Plan.decode`. A state is resumed by a plan of the same digest, or by a plan
+ * that `onChange` allows, see `ResumeOptions`. Code is part of neither: a function that was changed
+ * leaves the digest as it is. A logged plan shows its name, its digest and the names of its steps.
  *
  * @category models
  * @since 0.1.0
