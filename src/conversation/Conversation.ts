@@ -26,7 +26,8 @@
  *
  * Adding a message takes constant time, shares the whole history with the
  * conversation it was added to, and changes nothing that you hold. Messages are
- * deeply frozen copies of what was passed in.
+ * deeply frozen copies of what was passed in. Half a character, as text that was cut through
+ * an emoji has at its end, becomes U+FFFD, because providers refuse it.
  *
  * **Example** (A short exchange)
  *
