@@ -538,16 +538,22 @@ interface WireTool extends Schema.Schema.Type<typeof WireContract> {
   readonly agent?: WireAgent
 }
 
-const agent = Schema.optionalKey(Schema.suspend((): Schema.Codec<WireAgent, unknown> => WireAgent))
+const agent = Schema.optionalKey(
+  Schema.suspend((): Schema.Codec<WireAgent, unknown> => WireAgent).annotate({ identifier: "Agent" })
+)
 
 // A default around a recursive schema would encode each level twice, and so the lowest 2^depth times.
 const wireTools = Schema.optionalKey(Schema.Array(WireContract.pipe(Schema.fieldsAssign({ agent }))))
 
 const WireAgent = Schema.Struct({ ...head, tools: wireTools }).pipe(Schema.encodeKeys(snakeCase))
 
-const Wire = Schema.Struct({ schema_version: Schema.Literal(2), ...head, tools: wireTools }).pipe(
-  Schema.encodeKeys(snakeCase)
-)
+/** Version 2 of the JSON. `$schema` is for editors, and is not read. */
+export const Wire = Schema.Struct({
+  $schema: Schema.optionalKey(Schema.String),
+  schema_version: Schema.Literal(2),
+  ...head,
+  tools: wireTools
+}).pipe(Schema.encodeKeys(snakeCase))
 
 const wirePaths: WirePaths = {
   ...memoryPaths,
@@ -597,7 +603,8 @@ export const withToolLimit = (arm: VersionedCodec.Arm<AgentDefinition>): Version
 export const currentArm = VersionedCodec.arm({
   version: 2,
   wire: Wire,
-  toCurrent: ({ schema_version: _, ...wire }: typeof Wire.Type) => check(readTools(wire), wirePaths),
+  toCurrent: ({ $schema: _schema, schema_version: _version, ...wire }: typeof Wire.Type) =>
+    check(readTools(wire), wirePaths),
   fromCurrent: (definition: AgentDefinition) =>
     Effect.flatMap(checkToWrite(definition, wirePaths), (checked) =>
       VersionedCodec.lossless<typeof Wire.Type>({ schema_version: 2, ...checked })

@@ -16,7 +16,7 @@ import * as agentData from "../internal/agentData.ts"
 const anything = Schema.optionalKey(Schema.declare((_: unknown): _ is Schema.Json => true))
 
 /** Everything but the version is read by hand, so that all problems come at once. */
-const Wire = Schema.Struct({
+export const Wire = Schema.Struct({
   schema_version: Schema.Literal(1),
   riffer_version: anything,
   identifier: anything,

@@ -46,7 +46,7 @@ export type When =
   | { readonly _tag: "Not"; readonly when: When }
   | { readonly _tag: "Custom"; readonly name: string }
 
-const inner = Schema.suspend(() => Shape)
+const inner = Schema.suspend(() => Shape).annotate({ identifier: "When" })
 
 /** The shape of a condition, which may not be usable. */
 export const Shape: Schema.Codec<When, unknown> = Schema.Union([

@@ -220,8 +220,12 @@ const WireStep = Schema.Struct(Struct.renameKeys(PlanDefinition.StepDefinition.t
 
 const { description, maxIterations, name, output } = PlanDefinition.PlanDefinition.to.fields
 
-/** Version 3: the definition itself, tagged. Its keys are written out, so that the steps are validated once less. */
-const WirePlan = Schema.Struct({
+/**
+ * Version 3: the definition itself, tagged. Its keys are written out, so that the steps are validated once less. `$schema` is for
+ * editors, and is not read.
+ */
+export const WirePlan = Schema.Struct({
+  $schema: Schema.optionalKey(Schema.String),
   version: Schema.Literal(3),
   name,
   description,
@@ -241,7 +245,7 @@ const writeStep: (step: PlanDefinition.StepDefinition) => typeof WireStep.Type =
 export const armV3 = VersionedCodec.arm({
   version: 3,
   wire: WirePlan,
-  toCurrent: ({ max_iterations: maxIterations, steps, version: _, ...rest }) =>
+  toCurrent: ({ $schema: _schema, max_iterations: maxIterations, steps, version: _version, ...rest }) =>
     checkDraft<Draft>({ ...rest, steps: steps.map(readStep), maxIterations }, "identifier"),
   fromCurrent: (draft: Draft) =>
     Effect.flatMap(checkDraft(settleDraft(draft), "identifier"), ({ maxIterations, steps, ...rest }) =>

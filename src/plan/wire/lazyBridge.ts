@@ -166,15 +166,18 @@ const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
   })
 }
 
+export const wireOf = <const V extends 1 | 2>(version: V) =>
+  Schema.Struct({
+    version: Schema.Literal(version),
+    max_iterations: optionalKey(Schema.Finite),
+    steps: optionalKey(Schema.Array(WireStep))
+  })
+
 /** Both versions: they only differ in the number. */
 const armOf = <const V extends 1 | 2>(version: V) =>
   VersionedCodec.arm({
     version,
-    wire: Schema.Struct({
-      version: Schema.Literal(version),
-      max_iterations: optionalKey(Schema.Finite),
-      steps: optionalKey(Schema.Array(WireStep))
-    }),
+    wire: wireOf(version),
     onExcessProperty: "ignore",
     toCurrent: ({ max_iterations: maxIterations = planNames.defaultMaxIterations, steps = [] }) =>
       checkPlan({ dialect: "lazybridge", name: planNames.defaultName, maxIterations, steps: steps.map(readStep) }),
