@@ -104,7 +104,7 @@ function* changesOf(json: Json, path = ""): Generator<readonly [what: string, js
  */
 const beyond: { readonly [name: string]: RegExp } = {
   "agent-2":
-    /^\/(?:tools\/\d\/(?:parameters|success|failure|annotations|name|digest|timeout)|output\/schema|context|model|max_steps)\b|^\/tools\/\d(?:\/annotations)? without /,
+    /^\/(?:tools\/\d\/(?:parameters|success|failure|annotations|name|digest|timeout)|output\/schema|context|model|max_steps)\b|^\/tools\/\d(?:\/annotations)? without (?!name|parameters)/,
   "plan-3": /^(?:\/steps\/\d)?\/(?:input|output)\b/,
   "conversation-1":
     /\/createdAt = "text"|\/content = \[\]|\/(?:callId|id|name|text) = "text"|\/arguments\b| without providerExecuted/

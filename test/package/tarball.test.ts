@@ -59,7 +59,7 @@ const writeLibrary = async (folder: string) => {
     await mkdir(dirname(target), { recursive: true })
     await writeFile(target, withExports(text))
   }
-  for (const name of ["@effect/platform-node", "@effect/sql-pg", "@types", "esbuild"]) {
+  for (const name of ["@effect/platform-node", "@effect/sql-pg", "@types", "esbuild", "hono"]) {
     await mkdir(dirname(join(folder, "node_modules", name)), { recursive: true })
     await symlink(join(root, "node_modules", name), join(folder, "node_modules", name))
   }
