@@ -15,6 +15,7 @@ import * as Tool from "effect/ai/Tool"
 import type * as Json from "../payload/Json.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
+import { defined } from "../payload/internal/values.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResolver from "../tool/ToolResolver.ts"
@@ -644,7 +645,7 @@ const bindTo = Effect.fnUntraced(function* (
   yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
   const resolver = yield* ToolResolver.ToolResolver
   const tools = yield* Effect.forEach(definition.tools, (tool) =>
-    tool.agent === undefined ? resolver.resolve(tool) : bindAgent(captured, tool, tool.agent)
+    tool.agent === undefined && tool.handoff === undefined ? resolver.resolve(tool) : bindAgent(captured, tool)
   )
   const within = agentValue.withCaptured(captured)
   const found = agentBlueprint.fromDefinition(name, definition, tools, within)
@@ -656,23 +657,19 @@ const bindTo = Effect.fnUntraced(function* (
   return agent
 })
 
-/** A tool that is an agent of the definition. */
+/** A tool that is an agent of the definition, or passes the conversation on. */
 const bindAgent = Effect.fnUntraced(function* (
   captured: Context.Context<never>,
-  tool: agentData.Tool,
-  definition: agentData.AgentDefinition
+  tool: agentData.Tool
 ): Effect.fn.Return<boundTool.BoundTool, BindFailure, BindServices> {
-  const { agent: _, ...contract } = tool
-  const agent = yield* bindTo(captured, definition)
+  const { agent: definition, handoff: terms, ...contract } = tool
+  const agent = definition && (yield* bindTo(captured, definition))
+  const behind = agent && { agent: Effect.succeed(agent), define: agent[agentTypes.DefinedTypeId] }
   // An approval is about a call of this agent, so its definition counts, too
-  const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent.name))
-  const bound = agentTool.bindAgent(
-    { ...contract, digest },
-    {
-      agent: Effect.succeed(agent),
-      define: agent[agentTypes.DefinedTypeId]
-    }
-  )
+  const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent?.name ?? tool.name))
+  const ofAgent = behind === undefined ? Context.empty() : Context.make(agentTool.BehindTool, behind)
+  const annotations = terms === undefined ? ofAgent : Context.make(agentTool.HandoffTool, { terms, ...behind })
+  const bound = agentTool.bindAgent({ ...contract, digest }, annotations)
   return yield* Effect.mapError(bound, ({ path, problem, tool }) => {
     return new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
   })
@@ -785,30 +782,194 @@ export const asTool = <
     Partial<agentTypes.RequiresForCalls<S>>,
   options: { readonly name: Name; readonly description: string }
 ): agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>> & agentTypes.RequiresForCalls<S> => {
-  const given: unknown = Effect.isEffect(agent) ? agent : Effect.succeed(agent)
-  // Sound: R is part of the tool's type, so R is in the context of its run. A run checks its context itself.
-  const found = given as Effect.Effect<agentTypes.Agent<unknown>>
-  // Sound: so is RDefinition, and it is in the context in which the tool is described.
-  const define = agent[agentTypes.DefinedTypeId] as
-    | agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId]
-    | undefined
-  const behind = { agent: found, define }
-  const described = Tool.make(options.name, {
+  const behind = behindOf(agent)
+  const tool = makeTool(options.name, {
     description: options.description,
     parameters: toolParameters,
-    success: Schema.Json,
-    failure: ToolFailure.ToolFailure
+    behind: Context.make(agentTool.BehindTool, behind),
+    handler: handlerOf(behind.agent)
   })
+  // Sound: the kind, the name and the parameters are those of the tool, and the services are phantoms.
+  return tool as agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>> & agentTypes.RequiresForCalls<S>
+}
+
+/**
+ * Options of {@link handoff}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface HandoffOptions<out Name extends string, out Reason extends Schema.Top> {
+  /** The name of the tool that the model sees; default `transfer_to_` and the name of the agent. */
+  readonly name?: Name | undefined
+  /** What the other agent is for, which the model reads; default: that the agent answers from here on. */
+  readonly description?: string | undefined
+  /**
+   * A Schema of the reason: the model gives it as the arguments of its call, and the other agent reads it there. Default: no reason.
+   */
+  readonly reason?: Reason | undefined
+  /** The part of the conversation that the model of the other agent sees; default: all of it, without the instructions of this agent. */
+  readonly history?: HandoffHistory | undefined
+}
+
+/**
+ * The part of a conversation that an agent sees after a handoff. It is data, which travels with the definition. The
+ * conversation itself stays whole.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface HandoffHistory {
+  /** The number of the newest turns, from 1 on, each from a message of the user on; default: all. */
+  readonly turns?: number | undefined
+  /** `false` leaves out the calls of tools and their results, except the calls of the answer with the handoff. Default: they stay. */
+  readonly toolCalls?: false | undefined
+}
+
+/**
+ * Makes a tool that passes the conversation on: another agent answers from there on, with its own instructions, tools, model and limits.
+ *
+ * **When to use**
+ *
+ * Use it where another agent is to talk with the user. Use {@link asTool} where this agent needs an answer for its own.
+ *
+ * **Details**
+ *
+ * The other agent is an agent, the class of a service, or a name: of the agent of the run, or of an agent that one of the agents so far can
+ * pass the conversation on to. With a name, agents can pass a conversation back.
+ *
+ * - The other calls of the answer run first. Of several handoffs in one answer the first one counts.
+ * - The run stays the same: its usage, its steps, its budget, its time and the guards of its host go on. So `maxSteps` also ends handoffs
+ *   that go in circles. Guards of the agent before do not decide any more.
+ * - The event `HandedOff` records it, and `activeAgent` of the result names the agent that has the conversation. A run that is resumed
+ *   from there, and the next message of a session, are for this agent.
+ * - The other agent has the same `output`. An agent with another one is refused by a `DefinitionInvalid`.
+ * - Options of a run, such as `model` or `toolChoice`, hold for all agents of the run.
+ * - Where a new definition no longer has the agent, the resume fails with `Run.DefinitionChanged`. With `onChange: "accept"` the conversation
+ *   goes back to the agent of the run.
+ *
+ * **Example** (A customer who is passed on)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const billing = Agent.make("billing", {
+ *   instructions: "You settle invoices.",
+ *   toolkit: [Agent.handoff("triage", { description: "For everything but invoices" })]
+ * })
+ *
+ * const triage = Agent.make("triage", {
+ *   instructions: "Pass each customer on to the colleague who can help.",
+ *   toolkit: [
+ *     Agent.handoff(billing, {
+ *       description: "For questions about invoices",
+ *       reason: Schema.Struct({ invoice: Schema.String }),
+ *       history: { toolCalls: false }
+ *     })
+ *   ]
+ * })
+ *
+ * const model = ScriptedModel.layer([
+ *   { toolCalls: [{ name: "transfer_to_billing", params: { invoice: "R-7" } }] },
+ *   { text: "R-7 is paid." },
+ *   { text: "You are welcome." }
+ * ])
+ *
+ * const program = Effect.gen(function*() {
+ *   const first = yield* triage.run("Is invoice R-7 paid?")
+ *   assert.strictEqual(first.text, "R-7 is paid.")
+ *   assert.strictEqual(first.activeAgent, "billing")
+ *   const next = yield* triage.resume(first.state, { input: "Thank you." })
+ *   assert.strictEqual(next.activeAgent, "billing")
+ * })
+ *
+ * await Effect.runPromise(program.pipe(Effect.provide(model)))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const handoff = <
+  const To extends string,
+  R = never,
+  RDefinition = never,
+  Args extends ReadonlyArray<unknown> = agentTypes.Arguments,
+  S = never,
+  const Name extends string = string,
+  Reason extends Schema.Top = Schema.Struct<{}>
+>(
+  agent:
+    | To
+    | ((
+        | agentTypes.Agent<unknown, R, Args>
+        | (Effect.Effect<agentTypes.Agent<unknown, never, Args>, never, R> & { readonly key: string })
+      ) &
+        Partial<agentTypes.HasDefinition<RDefinition>> &
+        Partial<agentTypes.RequiresForCalls<S>>),
+  options: HandoffOptions<Name, Reason> = {}
+): agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>, Reason> & agentTypes.RequiresForCalls<S> => {
+  const to = nameOf(agent)
+  const { description = `Passes the conversation on to ${to}, who answers from here on`, history = {} } = options
+  const name = options.name ?? `transfer_to_${to}`
+  const terms = { agent: to, ...defined({ turns: history.turns, toolCalls: history.toolCalls }) }
+  const tool = makeTool(name, {
+    description,
+    parameters: options.reason ?? Schema.Struct({}),
+    behind: Context.make(agentTool.HandoffTool, { terms, ...(typeof agent === "string" ? {} : behindOf(agent)) }),
+    handler: () => {
+      const { message, type } = agentTool.outsideOfRun(name)
+      return Effect.fail(new ToolFailure.ToolFailure({ type, message }))
+    },
+    isIdempotent: true
+  })
+  // Sound: the kind, the name and the parameters are those of the tool, and the services are phantoms.
+  return tool as agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>, Reason> &
+    agentTypes.RequiresForCalls<S>
+}
+
+/** The name of an agent, of the agent of a class, or the name itself. */
+const nameOf = (agent: string | agentTypes.Agent<unknown, unknown, never> | { readonly key: string }): string => {
+  if (typeof agent === "string") return agent
+  return isAgent(agent) ? agent.name : (agentTypes.nameOfService(agent) ?? agent.key)
+}
+
+/** The agent behind a tool, and its definition. */
+const behindOf = (agent: object) => {
+  const given: unknown = Effect.isEffect(agent) ? agent : Effect.succeed(agent)
+  return {
+    // Sound: what the agent requires is part of the type of the tool, so it is in the context of the run. A run checks its context itself.
+    agent: given as Effect.Effect<agentTypes.Agent<unknown>>,
+    // Sound: so is what its definition requires, in the context in which the tool is described.
+    define: (agent as Partial<agentTypes.HasDefinition<never>>)[agentTypes.DefinedTypeId]
+  }
+}
+
+/** A tool that needs no handler, because the run of an agent makes its calls. Elsewhere the handler does. */
+const makeTool = (
+  name: string,
+  options: {
+    readonly description: string
+    readonly parameters: Schema.Top
+    readonly behind: Context.Context<never>
+    readonly handler: Tool.Handler<string>["handler"]
+    readonly isIdempotent?: boolean
+  }
+): unknown => {
+  const { behind, description, handler, isIdempotent = false, parameters } = options
+  const described = Tool.make(name, { description, parameters, success: Schema.Json, failure: ToolFailure.ToolFailure })
     .annotate(ToolSettings.Timeout, Duration.infinity)
-    .annotate(agentTool.BehindTool, behind)
-  const entry: unknown = { name: options.name, handler: handlerOf(found), context: Context.empty() }
+    .annotateMerge(isIdempotent ? Context.add(behind, Tool.Idempotent, true) : behind)
+  const entry: unknown = { name, handler, context: Context.empty() }
   // Sound: the only property of a Handler that is missing is a phantom.
   const own = { tool: described, handler: entry as Tool.Handler<string> }
   const tool = Tool.providerDefined({
     id: "emissary.agent",
-    customName: options.name,
-    providerName: options.name,
-    parameters: toolParameters,
+    customName: name,
+    providerName: name,
+    parameters,
     success: Schema.Json,
     failure: ToolFailure.ToolFailure
   })(undefined).annotate(boundTool.BroughtHandler, {
@@ -816,10 +977,7 @@ export const asTool = <
     tool: described.annotate(boundTool.BroughtHandler, own)
   })
   const phantoms = { [agentTypes.ToolTypeId]: {}, [agentTypes.CallTypeId]: {}, [boundTool.OwnHandlerTypeId]: {} }
-  const marked: unknown = Object.assign(tool, phantoms)
-  // Sound: annotate keeps the kind of a tool, and the services are phantoms.
-  return marked as agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>> &
-    agentTypes.RequiresForCalls<S>
+  return Object.assign(tool, phantoms)
 }
 
 const agentErrorOf =

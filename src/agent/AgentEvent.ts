@@ -41,6 +41,7 @@ export {
    * - `ToolFinished`: a tool call has its result. `duration` is zero when nothing was run for it.
    *   `asked` is `true` if a person was asked for the call.
    * - `ApprovalRequested`: a call waits for a decision.
+   * - `HandedOff`: the agent `to` has the conversation from here on, and answers in place of the agent `from`, see `Agent.handoff`.
    * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state` is the state of this
    *   run, which holds the child's state.
    * - `StateChanged`: any other recorded event: a user message, a decision, an answer that was discarded, a mistake of the

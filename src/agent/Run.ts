@@ -25,6 +25,7 @@
  * | has a plan | `CallModel`: the same step again |
  * | open calls that can run or are settled | `RunTools` |
  * | open calls, all waiting for decisions | `Finished`: `AwaitingApproval` |
+ * | a handoff that an answer has asked for | `HandOff` |
  * | no answer since the newest user message, or none at all in this run | `CallModel` |
  * | answer ended by the provider (`length`, `content-filter`, `error`, `other`) | `Finished`: `Stopped` |
  * | answer with valid output | `Finished`: `Completed` with it |
@@ -54,7 +55,8 @@
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
  * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`, or with the answer | with the digest of the request; also after the end |
  * | `ToolStarted` | `Requested` or `Approved` to `Started`, which keeps `idempotent` and the approval | not after an interruption, not over the limit |
- * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
+ * | `ToolFinished` | result appended, call closed; a `handoff` is noted | a call that never started can only fail; one `handoff` of an answer, of a success |
+ * | `HandedOff` | the agent has the conversation: its instructions are appended, the view begins with them, and has what the handoff leaves | when `next` is that handoff |
  * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added | |
  * | `RunInterrupted` | nothing starts any more | |
  * | `ConversationRewound` | the conversation ends before the user message; calls, messages that wait, the plan and the answer are gone, usage and steps of the whole run stay, and the outcome is `Interrupted`. A message that waits for calls is removed with those after it, and the calls stay | any time |
@@ -114,6 +116,7 @@
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as handoffs from "../run/internal/handoffs.ts"
 import * as runParts from "../run/internal/runParts.ts"
 import type { Event, State } from "../run/internal/runParts.ts"
 import * as runFold from "../run/internal/runFold.ts"
@@ -368,7 +371,10 @@ export {
    *   `ApprovalRequested`.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
    *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
-   *   class of a defect; its text is in the log. `asked` is `true` if a person was asked for the call.
+   *   class of a defect; its text is in the log. `asked` is `true` if a person was asked for the call. `handoff` says to which agent the call
+   *   passes the conversation on, and what this agent sees of it, see `Agent.handoff`.
+   * - `HandedOff`: the `agent` has the conversation from here on, and answers the next messages, too. `message` has its instructions, and
+   *   `structured` is present where it has another value for this agent. Models of the agent before are not asked any more.
    * - `ChildEvent`: an event in the run of an agent that is a tool of this one.
    * - `RunInterrupted`: the run was stopped. Calls that had started still get their results.
    * - `ConversationRewound`: the user message with the id `messageId` was removed, with everything after it.
@@ -376,7 +382,7 @@ export {
    *   the output of the newest answer.
    * - `RunResumed`: without `maxSteps` the budget stays as it was, without `context` the
    *   RunContext does. `change` is present if the run continues under another definition: its digest, its
-   *   parts, and what changed. `budgets` begin here, and `lost` is what a model call had reserved that was lost with its process.
+   *   parts, and what changed. With `back` the conversation goes back to the agent of the run. `budgets` begin here, and `lost` is what a model call had reserved that was lost with its process.
    *
    * @category models
    * @since 0.1.0
@@ -387,7 +393,7 @@ export {
    *
    * **Details**
    *
-   * - `view`: the shortened conversation that models receive, where a `contextWindow` requires one.
+   * - `view`: the conversation that models receive, where a `contextWindow` requires a shorter one, or after a handoff.
    *   The conversation itself stays whole.
    * - `steps` counts the answers to the newest user message, against `maxSteps`; `totalSteps` counts the answers of the
    *   whole run.
@@ -409,6 +415,7 @@ export {
    * - `limited`: the last answer used up the budget and asked for more.
    * - `step`: a model call that was announced and has not answered yet.
    * - `mistakes`: problems that the next request of this step reports to the model.
+   * - `handoffs`: the handoffs of the conversation, oldest first, see {@link activeAgent}. One without a `message` is next.
    * - `plan`: the state of the plan that answers in place of a model. There are no open calls meanwhile, and user messages
    *   wait.
    * - `fresh`: no model call was answered, and no event of a plan added, since the run was started or resumed. A message that waits
@@ -424,6 +431,15 @@ export {
 } from "../run/internal/runParts.ts"
 
 export type { EventOf } from "../run/internal/runEvents.ts"
+
+/**
+ * The name of the agent that has the conversation of a run: the agent of the newest handoff, or the agent that the run began with. See
+ * `Agent.handoff`.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const activeAgent: (self: State) => string = handoffs.activeAgent
 
 /**
  * The codec of one event: version 1, in the field `version`. Its cost does not depend

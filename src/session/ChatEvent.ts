@@ -118,6 +118,7 @@ const Body = Schema.TaggedUnion({
     succeeded: Schema.Boolean,
     result: Schema.optionalKey(ToolResult.ToolResult)
   },
+  HandedOff: { at, path, agent: Schema.String },
   PlanStep: { at, path: Schema.Array(Schema.String), status: Schema.Literals(["running", "finished", "failed"]) },
   TurnFinished: {
     at,
@@ -166,6 +167,7 @@ const Body = Schema.TaggedUnion({
  *   call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes.
  * - `Decided`: a person decided. The model reads its `reason`.
  * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
+ * - `HandedOff`: the conversation was passed on. The `agent` answers from here on.
  * - `PlanStep`: a step of a plan runs, has finished, or has failed. The last text of `path` is the step.
  * - `TurnFinished`: the turn ended. `requests` are what waits, with the same `shown`. `batch` names the requests for yes or no among
  *   them (`Approval`, `Pause`), where there are several: decisions about all of them with its digest count as one, see `Run.batch`. `output`
@@ -358,6 +360,8 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
       return { _tag: "ToolStarted", at, ...within, callId: event.callId }
     case "ToolFinished":
       return toolFinished(at, event.message, around, options)
+    case "HandedOff":
+      return { _tag: "HandedOff", at, ...within, agent: event.agent }
     case "RunFinished":
       return isOutermost ? { _tag: "TurnFinished", at, ...ofOutcome(event.outcome) } : undefined
     case "ConversationRewound":
@@ -472,6 +476,8 @@ const ofView = (view: AgentEvent<unknown>, around: Around, options: Options): Ch
       return { _tag: "ToolStarted", at: view.state.updatedAt, ...pathOf(around), callId: view.callId }
     case "ToolFinished":
       return toolFinished(view.state.updatedAt, view, around, options)
+    case "HandedOff":
+      return { _tag: "HandedOff", at: view.state.updatedAt, ...pathOf(around), agent: view.to }
     case "RunFinished": {
       const { outcome, updatedAt: at } = view.result.state
       return isOutermost && outcome !== undefined ? { _tag: "TurnFinished", at, ...ofOutcome(outcome) } : undefined

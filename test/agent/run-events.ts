@@ -217,6 +217,8 @@ export const next = (state: Run.State): string => {
           ({ callId, result }) => `${callId}=${result._tag === "Failure" ? result.type : "success"}`
         )
       ].join(" ")
+    case "HandOff":
+      return `HandOff ${action.agent}`
     case "Finished":
       return ending(action.outcome)
   }

@@ -305,12 +305,14 @@ const describeTool = (
   { contract, tool }: boundTool.BoundTool,
   description: agentTypes.Description
 ): Effect.Effect<agentData.Tool, AgentError.Reason> => {
-  const define = agentTool.agentOf(tool)?.define
-  if (define === undefined) return Effect.succeed(contract)
+  const handoff = agentTool.handoffOf(tool)
+  const define = (handoff ?? agentTool.agentOf(tool))?.define
+  const described = { ...contract, ...defined({ handoff: handoff?.terms }) }
+  if (define === undefined) return Effect.succeed(described)
   return Effect.mapBoth(Effect.andThen(agentData.checkNesting(description.inside.length, ""), define(description)), {
     onFailure: (error) =>
       agentReason.invalidDefinition({ message: `Tool ${JSON.stringify(contract.name)}: ${error.message}` }),
-    onSuccess: (agent) => ({ ...contract, agent })
+    onSuccess: (agent) => ({ ...described, agent })
   })
 }
 
@@ -473,6 +475,8 @@ const resolved = <A>(
     instructions,
     guards: agent.guards,
     asksModel: true,
+    output: definition.output?.schema,
+    handoffs: handoffsOf(agent),
     parts,
     // A model cannot continue the answer of a plan
     isOf: (state) => definitionChange.definitionOf(state) === digest && state.plan === undefined,
@@ -483,6 +487,16 @@ const resolved = <A>(
       action._tag === "RunTools" ? toolBatch.runTools(agent, run, action) : modelCall.callModel(agent, run, action),
     decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
   }
+}
+
+/** The agents to which an agent passes conversations on, by name. */
+const handoffsOf = ({ tools }: agentParts.ModelAgent): agentParts.Resolved<unknown>["handoffs"] => {
+  const found = new Map<string, Effect.Effect<agentParts.Blueprint<unknown>>>()
+  for (const { tool } of tools.tools.values()) {
+    const { agent, terms } = agentTool.handoffOf(tool) ?? {}
+    if (agent !== undefined && terms !== undefined) found.set(terms.agent, Effect.map(agent, agentValue.blueprintOf))
+  }
+  return found
 }
 
 /** When `generateObject` is used, by strategy and by whether tools are offered. */

@@ -4,9 +4,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Semaphore from "effect/Semaphore"
+import { quote } from "../../payload/internal/base.ts"
 import * as children from "../../run/internal/children.ts"
+import * as handoffs from "../../run/internal/handoffs.ts"
 import * as runParts from "../../run/internal/runParts.ts"
-import type * as ToolResult from "../../tool/ToolResult.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import type * as toolCall from "../../tool/internal/toolCall.ts"
@@ -22,6 +24,33 @@ import * as insideRun from "./insideRun.ts"
 export interface BatchEnd {
   suspended: Set<string> | undefined
   readonly fatal: Array<AgentError.AgentError>
+}
+
+/**
+ * The handoffs of a batch: of the calls of one answer that pass the conversation on, the first one does, and the others have a result that
+ * says so.
+ */
+export const handoffsIn = (
+  { tools }: agentParts.ModelAgent,
+  state: runParts.State,
+  calls: ReadonlyArray<toolCall.BoundCall>
+) => {
+  let first = handoffs.openHandoff(state)
+  const taken = new Map<string, runParts.HandoffTerms>()
+  const withHandoff = (call: toolCall.BoundCall): toolCall.BoundCall => {
+    const tool = tools.tools.get(call.contract.name)
+    const terms = tool && agentTool.handoffOf(tool.tool)?.terms
+    if (terms === undefined) return call
+    const before = first?.agent
+    if (before === undefined) taken.set(call.id, terms)
+    first ??= terms
+    const result =
+      before === undefined
+        ? ToolResult.success(`${quote(terms.agent)} answers from here on.`)
+        : ToolResult.failure("execution_error", `The first handoff of an answer counts, which was to ${quote(before)}.`)
+    return { ...call, timeout: Duration.infinity, execute: Option.some(Effect.succeed(result)), delegates: true }
+  }
+  return { calls: calls.map(withHandoff), taken }
 }
 
 /** Calls of agents run as runs inside the run, so that their events and approvals are this run's. */

@@ -26,6 +26,7 @@ import * as jsonValues from "../../payload/internal/values.ts"
 import { Amounts } from "../../run/internal/ledger.ts"
 import { RepeatedCalls } from "../../run/internal/repetition.ts"
 import { RetryPolicy } from "../../run/internal/retryPolicy.ts"
+import { HandoffTerms } from "../../run/internal/runValues.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
 import * as modelTimeouts from "./modelTimeouts.ts"
@@ -152,9 +153,10 @@ const snakeCase = {
   perRun: "per_run"
 } as const
 
-/** A tool of an agent: its contract, and the definition of the agent if it is one. */
+/** A tool of an agent: its contract, the definition of the agent if it is one, and the handoff if its call passes the conversation on. */
 export interface Tool extends ToolContract.ToolContract {
   readonly agent?: AgentDefinition
+  readonly handoff?: HandoffTerms
 }
 
 /**
@@ -175,7 +177,8 @@ export interface Tool extends ToolContract.ToolContract {
  * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`.
  * - `guards`: the names of its guards, see `Guard.layerNamed`.
  * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
- *   and agents of its own.
+ *   and agents of its own. A tool that passes the conversation on has the `handoff`, see `Agent.handoff`, and the agent unless
+ *   the agent is found by its name.
  * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
  *   can be resumed when they find something else.
  *
@@ -187,7 +190,8 @@ export const AgentDefinition = Schema.Struct({
   tools: Schema.Array(
     Schema.Struct({
       ...ToolContract.ToolContract.fields,
-      agent: Schema.optionalKey(Schema.suspend((): Schema.Codec<AgentDefinition, unknown> => AgentDefinition))
+      agent: Schema.optionalKey(Schema.suspend((): Schema.Codec<AgentDefinition, unknown> => AgentDefinition)),
+      handoff: Schema.optionalKey(HandoffTerms)
     })
   )
 })
@@ -331,19 +335,52 @@ const agentCallIssues = (path: string, { timeout }: Tool): ReadonlyArray<Payload
 }
 
 const toolIssues = (check: Check, tool: Tool, path: string, places: WirePaths): ReadonlyArray<PayloadError.Problem> => {
-  const { agent, description, failure, name, parameters, success, timeout } = tool
+  const { agent, description, failure, handoff, name, parameters, success, timeout } = tool
   const expected = `a description of the tool ${renderValue(name)}`
   return [
     ...textIssues(`${path}/name`, "the name of the tool", name, true),
     ...toolNameForm(`${path}/name`, name),
     ...textIssues(`${path}/description`, expected, description, places.needs.description),
-    ...(agent === undefined ? timeoutIssues(`${path}/timeout`, timeout, places) : agentCallIssues(path, tool)),
+    ...(agent === undefined && handoff === undefined
+      ? timeoutIssues(`${path}/timeout`, timeout, places)
+      : agentCallIssues(path, tool)),
     ...schemaIssues(check, `${path}/${places.parameters}`, parameters),
     ...schemaIssues(check, `${path}/success`, success, true),
     ...schemaIssues(check, `${path}/failure`, failure, true),
     ...(check.emptyAt === undefined ? digestIssues(path, tool) : [])
   ]
 }
+
+/** A handoff names its agent, and the agent answers in the form in which the agent before it was asked. */
+const handoffIssues = (path: string, { output, tools }: AgentDefinition): ReadonlyArray<PayloadError.Problem> =>
+  tools.flatMap(({ agent, handoff }, index) => {
+    if (agent === undefined || handoff === undefined) return []
+    const { name = "agent" } = agent
+    const at = `${path}/${index}`
+    const expected = `the name of the agent of the handoff, ${renderValue(name)}`
+    const found = agent.output === undefined ? "text" : "another schema"
+    return [
+      ...(name === handoff.agent ? [] : [{ path: `${at}/handoff/agent`, expected, found: renderValue(handoff.agent) }]),
+      ...(Equal.equals(agent.output?.schema, output?.schema)
+        ? []
+        : [{ path: `${at}/agent/output`, expected: "the output of the agent that passes the conversation on", found }])
+    ]
+  })
+
+/** The agents that one conversation can have are known by their names. */
+const teamIssues = (
+  definition: AgentDefinition,
+  path = "",
+  known = new Map([[definition.name, definition]])
+): ReadonlyArray<PayloadError.Problem> =>
+  definition.tools.flatMap(({ agent, handoff }, index) => {
+    if (agent === undefined || handoff === undefined) return []
+    const at = `${path}/tools/${index}/agent`
+    const other = known.get(agent.name)
+    if (other === undefined) return teamIssues(agent, at, known.set(agent.name, agent))
+    const expected = "a name that no other agent of the conversation has, or the same agent"
+    return Equal.equals(other, agent) ? [] : [{ path: `${at}/name`, expected, found: renderValue(agent.name) }]
+  })
 
 const toolNameIssues = (path: string, tools: ReadonlyArray<Tool>): ReadonlyArray<PayloadError.Problem> =>
   tools.flatMap(({ name }, index) => {
@@ -443,6 +480,7 @@ const ownIssues = (
     ...schemaIssues(check, path + places.outputSchema, output?.schema),
     ...schemaIssues(check, `${path}/context`, definition.context),
     ...toolNameIssues(toolsAt, tools),
+    ...handoffIssues(toolsAt, definition),
     ...tools.flatMap((tool, index) => toolIssues(check, tool, `${toolsAt}/${index}`, places))
   ]
 }
@@ -506,7 +544,8 @@ const checkBehind = (
   const check: Check = { door, emptyAt: undefined }
   // A version that needs what others leave out has no agents in its tools.
   const innerPlaces = places.needs.model ? memoryPaths : places
-  const issues = tree.success.flatMap((one) => ownIssues(check, one, one.depth === 0 ? places : innerPlaces))
+  const own = tree.success.flatMap((one) => ownIssues(check, one, one.depth === 0 ? places : innerPlaces))
+  const issues = [...own, ...teamIssues(definition)]
   const refuse = (reason: PayloadError.Reason) => Result.fail(new PayloadError.PayloadError({ what: artefact, reason }))
   if (check.emptyAt !== undefined) return refuse(fuel.reasonOf(tank, check.emptyAt))
   // A part that could not be read is not reported again as missing, nor is anything inside it.
@@ -536,14 +575,17 @@ interface WireAgent extends Head {
 
 interface WireTool extends Schema.Schema.Type<typeof WireContract> {
   readonly agent?: WireAgent
+  readonly handoff?: HandoffTerms
 }
 
 const agent = Schema.optionalKey(
   Schema.suspend((): Schema.Codec<WireAgent, unknown> => WireAgent).annotate({ identifier: "Agent" })
 )
 
+const handoff = Schema.optionalKey(HandoffTerms.pipe(Schema.encodeKeys({ toolCalls: "tool_calls" })))
+
 // A default around a recursive schema would encode each level twice, and so the lowest 2^depth times.
-const wireTools = Schema.optionalKey(Schema.Array(WireContract.pipe(Schema.fieldsAssign({ agent }))))
+const wireTools = Schema.optionalKey(Schema.Array(WireContract.pipe(Schema.fieldsAssign({ agent, handoff }))))
 
 const WireAgent = Schema.Struct({ ...head, tools: wireTools }).pipe(Schema.encodeKeys(snakeCase))
 
@@ -563,7 +605,8 @@ const wirePaths: WirePaths = {
 }
 
 const readTool = ({ agent, digest, ...rest }: WireTool): Tool => {
-  const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
+  const isLocal = agent === undefined && rest.handoff === undefined
+  const timeout = rest.timeout ?? (isLocal ? Duration.seconds(10) : Duration.infinity)
   const tool = { ...rest, timeout, ...jsonValues.defined({ agent: agent && readTools(agent) }) }
   return digest === undefined ? contractDigest.withDigest(tool) : { ...tool, digest }
 }
@@ -627,7 +670,11 @@ export const digestOfTool = Effect.fnUntraced(function* (
   if (known !== undefined) return known
   const agent = tool.agent && (yield* digestAt(tool.agent, `${path}/agent`))
   const contract = yield* ToolContract.digest(tool)
-  const digest = yield* Digest.sha256({ contract, ...jsonValues.defined({ description: tool.description, agent }) })
+  const { description, handoff } = tool
+  const digest = yield* Digest.sha256({
+    contract,
+    ...jsonValues.defined({ description, agent, handoff: handoff && { ...handoff } })
+  })
   digestMemo.set(tool, digest)
   return digest
 })
@@ -693,6 +740,7 @@ const toolChanges = (path: string, was: Tool | undefined, now: Tool | undefined)
     ...changeAt(`${path}/timeout`, timeOf(was), timeOf(now)),
     ...hint("title"),
     ...hint("polls"),
+    ...changeAt(`${path}/handoff`, was.handoff, now.handoff, was.handoff?.agent !== now.handoff?.agent),
     ...(was.agent !== undefined && now.agent !== undefined
       ? diff(was.agent, now.agent, `${path}/agent`)
       : changeAt(`${path}/agent`, was.agent && "an agent", now.agent && "an agent", true))

@@ -2,12 +2,14 @@
 
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
+import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as endings from "../../run/internal/endings.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
@@ -17,6 +19,7 @@ import type * as AgentError from "../AgentError.ts"
 import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentRecorder from "./agentRecorder.ts"
+import * as agentTeam from "./agentTeam.ts"
 
 /** A message as it enters the run. Refuses a message that no conversation can have. */
 export const passInput = (
@@ -33,12 +36,41 @@ export const passInput = (
       )
 }
 
+/** An agent has the conversation: its guards and its services hold from here on. */
+export const enter = (run: agentParts.ActiveRun, { context, guarding }: agentTeam.Member): void => {
+  run.context = context
+  run.guarding = guarding
+  run.recorder.withdraws = guarding?.withdraws === true
+  run.recorder.holds = guarding?.holds === true
+}
+
+/** Finds the agent of a handoff with its instructions, and records that the agent has the conversation. */
+const handOff = Effect.fnUntraced(
+  function* (team: agentTeam.Team, run: agentParts.ActiveRun, name: string) {
+    const { recorder } = run
+    const member = yield* agentTeam.next(team, name)
+    const { agent, within } = member
+    const found = agent.instructions === undefined ? undefined : yield* within(agent.instructions)
+    const message = yield* history.newInstructions(found ?? `You are the agent ${quote(name)}.`)
+    const { structured } = agent
+    const isOther = structured !== recorder.state.structured
+    yield* recorder.recordNow({ _tag: "HandedOff", agent: name, message, ...(isOther && { structured }) })
+    enter(run, member)
+    return member
+  },
+  (effect, _team, { recorder }) => Effect.mapError(effect, (reason) => recorder.fail(reason))
+)
+
 export const machineOf = (
-  agent: agentParts.Resolved<unknown>,
+  team: agentTeam.Team,
+  first: agentTeam.Member,
   run: agentParts.ActiveRun,
+  scope: Scope.Scope,
   steering: agentParts.RunSpec["steering"]
 ): runLoop.Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
   const { options, recorder } = run
+  const { asksModel } = team.first.agent
+  let { agent, within } = first
   const takes = () => !agentRecorder.mustWait(run) && runTransition.isSteerable(recorder.state)
   const take = (message: Message.UserMessage) => recorder.recordNow({ _tag: "InputAdded", message })
   return {
@@ -46,10 +78,15 @@ export const machineOf = (
     ends: ({ _tag }) => _tag === "Finished",
     perform: (action, deadline) => {
       if (action._tag === "Finished") return recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
-      return agent.perform(deadline === undefined ? run : { ...run, deadline }, action)
+      if (action._tag === "HandOff") {
+        return Effect.map(Effect.provideService(handOff(team, run, action.agent), Scope.Scope, scope), (member) => {
+          ;({ agent, within } = member)
+        })
+      }
+      return within(agent.perform(deadline === undefined ? run : { ...run, deadline }, action))
     },
     // A plan gets its input before it begins
-    ...(agent.asksModel && {
+    ...(asksModel && {
       takes,
       take,
       steering: steering && Effect.suspend(() => (takes() ? takeAll(run, steering, take) : Effect.undefined))
@@ -57,7 +94,7 @@ export const machineOf = (
     written: () => (recorder.holds ? [] : (recorder.written?.result().content ?? [])),
     interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }, isFirst) =>
-      agent.asksModel && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
+      asksModel && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
   }
 }
 

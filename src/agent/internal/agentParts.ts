@@ -62,6 +62,7 @@ export interface Blueprint<out A> {
  * - `instructions`: finds the system message. The definition of a run has it only where no Effect finds it. A plan has none.
  * - `guards`: of the agent, which decide before the guards of the host. A plan has none.
  * - `asksModel`: false for a plan. `timeouts.step` bounds a model call with its tools, and messages that steer enter before it.
+ * - `output`: the JSON Schema of its answer; none for text. `handoffs`: the agents that its tools pass conversations on to, by name.
  * - `parts`: the parts of its definition, see `definitionChange.compareParts`.
  * - `isOf`: true for a state of the same definition.
  * - `contractOf`: the contract of a tool.
@@ -79,6 +80,8 @@ export interface Resolved<out A> {
   readonly instructions?: Effect.Effect<string | undefined, AgentError.Reason>
   readonly guards?: ReadonlyArray<guardTypes.Guard> | undefined
   readonly asksModel: boolean
+  readonly output?: JsonObject | undefined
+  readonly handoffs?: ReadonlyMap<string, Effect.Effect<Blueprint<unknown>>> | undefined
   readonly parts: runParts.Parts
   readonly isOf: (state: runParts.State) => boolean
   readonly contractOf: (name: string) => runParts.CallContract | undefined
@@ -180,8 +183,8 @@ export interface ActiveRun {
   runDeadline: number | undefined
   readonly deadline: number | undefined
   readonly write?: RunSpec["write"]
-  readonly context: Context.Context<never>
-  readonly guarding: Guarding | undefined
+  context: Context.Context<never>
+  guarding: Guarding | undefined
 }
 
 /** The request of a model call: the prompt, and the tools that the model may or must call, where it is offered tools. */

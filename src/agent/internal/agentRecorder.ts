@@ -113,7 +113,8 @@ export const recordToolFinished = (
   { context, recorder }: { readonly context: Context.Context<never>; readonly recorder: AgentRecorder },
   call: { readonly callId: string; readonly name: string; readonly result: ToolResult },
   duration?: Duration.Duration,
-  cause?: Cause.Cause<unknown>
+  cause?: Cause.Cause<unknown>,
+  handoff?: runParts.HandoffTerms
 ): Effect.Effect<void> => {
   const record = (message: Message.ToolMessage) =>
     recorder.record({
@@ -122,6 +123,7 @@ export const recordToolFinished = (
       message,
       ...(duration && { durationMillis: Duration.toMillis(duration) }),
       ...(cause && { cause: causeText(cause) }),
+      ...(handoff && { handoff }),
       ...runTransition.askedFor(recorder.state, call.callId)
     })
   const message = history.toolIn(context, call)

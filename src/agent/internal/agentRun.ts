@@ -10,9 +10,10 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import { checkKeys } from "../../payload/internal/limits.ts"
 import * as callOptions from "../../payload/internal/options.ts"
-import { defined, kindOf } from "../../payload/internal/values.ts"
+import { appendToken, defined, kindOf } from "../../payload/internal/values.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"
+import * as handoffs from "../../run/internal/handoffs.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import type * as liveRun from "../../run/internal/liveRun.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
@@ -27,6 +28,7 @@ import * as Run from "../Run.ts"
 import * as agentMachine from "./agentMachine.ts"
 import type * as agentParts from "./agentParts.ts"
 import * as agentReason from "./agentReason.ts"
+import * as agentTeam from "./agentTeam.ts"
 import * as agentRecorder from "./agentRecorder.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as guardTypes from "./guardTypes.ts"
@@ -64,8 +66,40 @@ const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unkn
     (error) => agentReason.makeReason("OptionsInvalid", { problem: error.message }, error)
   )
 
-const changesIn = (name: string, agent: agentParts.Resolved<unknown>, state: runParts.State) =>
-  Effect.map(agent.changes(state), (inside) => definitionChange.changesOf(state, { ...agent, agent: name }, inside))
+/**
+ * The changes of the agent that began a run, and of what is open: calls of the agent that has the conversation, unless this agent is
+ * gone.
+ */
+const changesIn = (
+  name: string,
+  agent: agentParts.Resolved<unknown>,
+  state: runParts.State,
+  active: agentParts.Resolved<unknown> | undefined
+) => {
+  const gone = active === undefined ? [goneChange(state)] : []
+  return Effect.map((active ?? agent).changes(state), (inside) =>
+    definitionChange.changesOf(state, { ...agent, agent: name }, [...inside, ...gone])
+  )
+}
+
+const goneChange = (state: runParts.State): ToolContract.Change => ({
+  path: appendToken("/handoffs", handoffs.activeAgent(state)),
+  was: "the agent that has the conversation",
+  now: "nothing",
+  breaking: true
+})
+
+/** The agents of a run, and the agent that has the conversation. */
+const activeIn = (
+  name: string,
+  agent: agentParts.Resolved<unknown>,
+  choice: agentParts.ModelChoice,
+  state: runParts.State,
+  data = state.context
+) =>
+  Effect.flatMap(agentTeam.make(name, agent, choice, data), (team) =>
+    Effect.map(agentTeam.find(team, state), (active) => ({ team, active }))
+  )
 
 /** The changes of an agent since a state. An agent that cannot be resolved has none here, and fails when it runs. */
 export const changesSince = (
@@ -74,11 +108,18 @@ export const changesSince = (
 ): Effect.Effect<ReadonlyArray<ToolContract.Change>> =>
   within(
     Effect.scoped(
-      Effect.matchEffect(resolve(), {
-        onFailure: () => Effect.succeed([]),
-        onSuccess: (agent) =>
-          agent.digest === definitionChange.definitionOf(state) ? Effect.succeed([]) : changesIn(name, agent, state)
-      })
+      Effect.matchEffect(
+        Effect.flatMap(resolve(), (agent) =>
+          Effect.map(activeIn(name, agent, {}, state), ({ active }) => ({ agent, active: active?.agent }))
+        ),
+        {
+          onFailure: () => Effect.succeed([]),
+          onSuccess: ({ active, agent }) =>
+            agent.digest === definitionChange.definitionOf(state) && active !== undefined
+              ? Effect.succeed([])
+              : changesIn(name, agent, state, active)
+        }
+      )
     )
   )
 
@@ -163,22 +204,28 @@ interface Changed {
 const changedSince = Effect.fnUntraced(function* (
   name: string,
   agent: agentParts.Resolved<unknown>,
+  active: agentTeam.Member | undefined,
   state: runParts.State,
   { input, instructions: which, options }: agentParts.RunSpec
 ): Effect.fn.Return<Changed, AgentError.Reason> {
   const settled = runRequests.afterDenials(runTransition, state, options.decisions, yield* DateTime.now)
-  const { instructions: find = Effect.undefined } = agent
-  const change = agent.isOf(settled)
-    ? undefined
-    : yield* Effect.fromResult(
-        definitionChange.judge(
-          settled,
-          { ...agent, agent: name },
-          yield* changesIn(name, agent, settled),
-          options.onChange
+  const { structured } = active?.agent ?? agent
+  const change =
+    agent.isOf(settled) && active !== undefined
+      ? undefined
+      : yield* Effect.fromResult(
+          definitionChange.judge(
+            settled,
+            { ...agent, agent: name, structured },
+            yield* changesIn(name, agent, settled, active?.agent),
+            options.onChange
+          )
         )
-      )
-  return { change, instructions: input !== undefined && which === "latest" ? yield* find : undefined }
+  const isFound = input !== undefined && which === "latest" && active !== undefined
+  return {
+    change: active === undefined && change !== undefined ? { ...change, back: true } : change,
+    instructions: isFound ? yield* active.within(active.agent.instructions ?? Effect.undefined) : undefined
+  }
 })
 
 const resultOf = <A>(
@@ -199,7 +246,7 @@ const resultOf = <A>(
 
 /** Records the resume of a run that continues, then decisions, then the new message, which waits for open calls. */
 const openRun = Effect.fnUntraced(function* (
-  agent: agentParts.Resolved<unknown>,
+  { agent, within }: agentTeam.Member,
   run: agentParts.ActiveRun,
   { input, message: options, options: given, state }: agentParts.RunSpec,
   { change, instructions: now }: Changed,
@@ -222,7 +269,7 @@ const openRun = Effect.fnUntraced(function* (
   }
   if (decisions.length > 0) {
     yield* recorder.record(...resumed.splice(0))
-    yield* agent.ask(run, new Set(decisions.map(({ callId }) => callId)))
+    yield* within(agent.ask(run, new Set(decisions.map(({ callId }) => callId))))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())
     for (const event of yield* Effect.mapError(Effect.fromResult(decided), (reason) => recorder.fail(reason)))
       yield* recorder.record(event)
@@ -347,19 +394,21 @@ const resolveFor = Effect.fnUntraced(function* <A>(
   const { state } = spec
   const { modelOptions, reasoning } = spec.options
   if (takes !== undefined) yield* takes(around.data)
-  const agent = yield* resolve({ model: spec.model, modelOptions, reasoning })
-  if (state !== undefined) return { agent, state, changed: yield* changedSince(name, agent, state, spec) }
+  const choice = { model: spec.model, modelOptions, reasoning }
+  const agent = yield* resolve(choice)
+  if (state !== undefined) {
+    const { active, team } = yield* activeIn(name, agent, choice, state, around.data)
+    const changed = yield* changedSince(name, agent, active, state, spec)
+    return { agent, team, active: active ?? team.first, state, changed }
+  }
   const first = yield* firstEvent(name, agent, spec, around)
-  return { agent, state: runTransition.start(first), first, changed: {} }
+  const team = yield* agentTeam.make(name, agent, choice, around.data)
+  return { agent, team, active: team.first, state: runTransition.start(first), first, changed: {} }
 })
 
 /** The messages that wait for the run, of its caller or of the code around it. */
 const steeringOf = ({ options, steering }: agentParts.RunSpec): agentParts.RunSpec["steering"] =>
   steering ?? (options.steering && Effect.map(options.steering, (inputs) => inputs.map((input) => ({ input }))))
-
-/** Sound: all guards are made by `Guard.make`. */
-const guardingOf = (guards: guardTypes.Guards) =>
-  guards[0]?.[guardTypes.TypeId].guarding(guards) as agentParts.Guarding | undefined
 
 const performRun = Effect.fnUntraced(function* <A>(
   live: Performing,
@@ -370,14 +419,10 @@ const performRun = Effect.fnUntraced(function* <A>(
   const { options, parent, streaming = false, write } = spec
   const { maxDepth } = around
   const resolved = Effect.mapError(resolveFor(blueprint, spec, around), refusalOf(blueprint.name, spec))
-  const { agent, changed, first, state } = yield* resolved
+  const { active, agent, changed, first, state, team } = yield* resolved
   around.described?.began(agent, state, first !== undefined)
-  const context = yield* Effect.context<never>()
-  const recorder = agentRecorder.make(state, first, options, parent, live.log, context)
-  const guarding = guardingOf(guardTypes.join(agent.guards ?? [], Context.get(context, guardTypes.Host)))
-  recorder.withdraws = guarding?.withdraws === true
-  recorder.holds = guarding?.holds === true
-  const budgets = first === undefined ? budgetsOf(agent, spec) : undefined
+  const recorder = agentRecorder.make(state, first, options, parent, live.log, yield* Effect.context<never>())
+  const budgets = first === undefined ? budgetsOf(active.agent, spec) : undefined
   const account = budgets === undefined ? state.account : ledger.open(state.account, budgets)
   const runDeadline = deadlineWithin(account, recorder.now(), around.runDeadline)
   const run: agentParts.ActiveRun = {
@@ -388,12 +433,14 @@ const performRun = Effect.fnUntraced(function* <A>(
     runDeadline,
     deadline: runDeadline,
     write,
-    context,
-    guarding
+    context: active.context,
+    guarding: active.guarding
   }
+  agentMachine.enter(run, active)
   if (first !== undefined) recorder.begin()
-  yield* live.loop(agentMachine.machineOf(agent, run, steeringOf(spec)), recorder, {
-    open: openRun(agent, run, spec, changed, budgets),
+  const scope = yield* Effect.scope
+  yield* live.loop(agentMachine.machineOf(team, active, run, scope, steeringOf(spec)), recorder, {
+    open: openRun(active, run, spec, changed, budgets),
     deadline: runDeadline,
     stops: options.interruptWhen !== undefined
   })

@@ -3,6 +3,7 @@
 import * as Duration from "effect/Duration"
 import type * as liveRun from "../../run/internal/liveRun.ts"
 import { defined } from "../../payload/internal/values.ts"
+import * as handoffs from "../../run/internal/handoffs.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import type * as agentTypes from "./agentTypes.ts"
@@ -51,6 +52,8 @@ const viewOf = (
       const request = runRequests.requestOf({ ...callOf(before, callId), arguments: args, ask, digest })
       return { _tag: "ApprovalRequested", request, state }
     }
+    case "HandedOff":
+      return { _tag: "HandedOff", from: handoffs.activeAgent(before), to: event.agent, state }
     default:
       return { _tag: "StateChanged", event, state }
   }

@@ -1,4 +1,4 @@
-/** Agents as tools: the agent behind a tool, and the result of its run as the result of a call. */
+/** Agents as tools: the agent behind a tool, the handoff that a call makes, and the result of the run of an agent as the result of a call. */
 
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -7,6 +7,7 @@ import type * as Tool from "effect/ai/Tool"
 import type * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import type { HandoffTerms } from "../../run/internal/runValues.ts"
 import type * as AgentError from "../AgentError.ts"
 import type * as agentTypes from "./agentTypes.ts"
 
@@ -21,17 +22,34 @@ export class BehindTool extends Context.Service<BehindTool, AgentBehind>()(
   "effect-emissary/agent/internal/BehindTool"
 ) {}
 
-/** The tool that an agent is in a definition. */
+/** A tool whose call passes the conversation on. Without an agent of its own, the agent is found by its name. */
+interface HandoffBehind extends Partial<AgentBehind> {
+  readonly terms: HandoffTerms
+}
+
+export class HandoffTool extends Context.Service<HandoffTool, HandoffBehind>()(
+  "effect-emissary/agent/internal/HandoffTool"
+) {}
+
+/** The tool that an agent, or a handoff to an agent, is in a definition. */
 export const bindAgent = (
   contract: ToolContract.ToolContract,
-  behind: AgentBehind
+  annotations: Context.Context<never>
 ): Effect.Effect<boundTool.BoundTool, ToolContract.ToolContractError> =>
   Effect.map(boundTool.makeStub(contract), (stub) => ({
     ...stub,
     kind: "local",
-    tool: Object.assign(stub.tool, { annotations: Context.add(stub.tool.annotations, BehindTool, behind) }),
-    body: Option.some(() => Effect.die(new Error("a run executes the calls of its agents itself")))
+    tool: Object.assign(stub.tool, { annotations: Context.merge(stub.tool.annotations, annotations) }),
+    body: Option.some(() => Effect.succeed(outsideOfRun(contract.name)))
   }))
+
+/** The result of a call that only the run of an agent can make. */
+export const outsideOfRun = (tool: string): ToolResult.Failure =>
+  ToolResult.failure("execution_error", `The run of an agent makes the calls of ${JSON.stringify(tool)} itself.`)
+
+/** The handoff that a call of a tool makes, if it makes one. */
+export const handoffOf = (tool: Tool.Any): HandoffBehind | undefined =>
+  Option.getOrUndefined(Context.getOption(tool.annotations, HandoffTool))
 
 /** The agent that a tool is, if it is one. */
 export const agentOf = (tool: Tool.Any): AgentBehind | undefined =>

@@ -300,6 +300,7 @@ export type AgentEvent<A> = Data.TaggedEnum<{
     readonly state: State
   }
   ApprovalRequested: { readonly request: runRequests.Request; readonly state: State }
+  HandedOff: { readonly from: string; readonly to: string; readonly state: State }
   Child: CallOf & { readonly event: AgentEvent<unknown>; readonly state: State }
   StateChanged: { readonly event: Event; readonly state: State }
   RunFinished: { readonly result: Result<A> }
@@ -427,11 +428,21 @@ export type ToolTypeId = "~effect-emissary/agent/AgentTool"
  */
 export const ToolTypeId: ToolTypeId = "~effect-emissary/agent/AgentTool"
 
+/** The arguments of the call of an agent. */
+export type AgentInput = Schema.Struct<{ readonly input: typeof Schema.String }>
+
 /**
  * A tool that is an agent. It needs no handler; `R` is what running the agent requires, `RDefinition` what its definition
- * requires. Both become requirements of the agent that has the tool. `C` is the context that the agent declares.
+ * requires. Both become requirements of the agent that has the tool. `C` is the context that the agent declares, `Parameters` the Schema
+ * of the arguments: the text `input`, or the reason of a handoff.
  */
-export interface AgentTool<out Name extends string, out R, out RDefinition = never, in C = unknown>
+export interface AgentTool<
+  out Name extends string,
+  out R,
+  out RDefinition = never,
+  in C = unknown,
+  out Parameters extends Schema.Top = AgentInput
+>
   extends
     WithOwnHandler<R>,
     Tool.ProviderDefined<
@@ -439,7 +450,7 @@ export interface AgentTool<out Name extends string, out R, out RDefinition = nev
       Name,
       {
         readonly args: typeof Schema.Void
-        readonly parameters: Schema.Struct<{ readonly input: typeof Schema.String }>
+        readonly parameters: Parameters
         readonly success: typeof Schema.Json
         readonly failure: typeof ToolFailure
         readonly failureMode: "error"
@@ -602,7 +613,7 @@ type ToolOf<T> = T extends Toolkit.Any
 
 /** The context that suits all agents among some tools. */
 type ContextOfTools<T> = (
-  T extends AgentTool<infer _Name, infer _R, infer _RDefinition, infer C> ? (context: C) => void : never
+  T extends AgentTool<infer _Name, infer _R, infer _RDefinition, infer C, infer _Parameters> ? (context: C) => void : never
 ) extends (context: infer C) => void
   ? C
   : unknown
@@ -659,7 +670,7 @@ type ResolutionServices<T> = T extends Toolkit.Any | ReadyToolkit | ReadonlyArra
     : never
 
 /** The services that describing a tool needs: none, unless it is an agent. */
-type ToolDefinitionServices<T> = T extends AgentTool<infer _Name, infer _R, infer RDefinition> ? RDefinition : never
+type ToolDefinitionServices<T> = T extends AgentTool<infer _Name, infer _R, infer RDefinition, infer _C, infer _Parameters> ? RDefinition : never
 
 /**
  * The services that running a tool needs: its handler and the services of the tool, or,

@@ -33,7 +33,7 @@ export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
 const blueprintKey = "~effect-emissary/agent/Agent/Blueprint"
 
 /** The blueprint of an agent. Copies of an agent keep it. */
-const blueprintOf = <A>(agent: agentTypes.Agent<A, unknown, never>): agentParts.Blueprint<A> =>
+export const blueprintOf = <A>(agent: agentTypes.Agent<A, unknown, never>): agentParts.Blueprint<A> =>
   // Sound: all agents are made by `makeAgent`.
   (agent as typeof agent & { readonly [blueprintKey]: agentParts.Blueprint<A> })[blueprintKey]
 

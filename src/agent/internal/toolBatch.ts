@@ -301,8 +301,13 @@ const executeBatch = (
     return Effect.flatMap(recorded, () => (agentRecorder.mustWait(run) ? agentRecorder.untilInterrupted : Effect.void))
   }
 
-  const calls = ready.map(({ call, runnable }) => {
-    const bound = agentCall.withChild(agent, run, call, runnable.child, end)
+  const handoffs = agentCall.handoffsIn(
+    agent,
+    recorder.state,
+    ready.map(({ call }) => call)
+  )
+  const calls = ready.map(({ call, runnable }, index) => {
+    const bound = agentCall.withChild(agent, run, handoffs.calls[index] ?? call, runnable.child, end)
     const { answers: given } = runnable
     return given === undefined
       ? bound
@@ -321,7 +326,13 @@ const executeBatch = (
       const asked = agentRecorder.mustWait(run) ? undefined : askedIn(one.call, result)
       if (asked !== undefined) return recordAsked(agent, run, one, asked)
       return toolCall.flatMapNow(passTool({ agent, run, call: one.call, result }), ({ result: passed = result }) =>
-        agentRecorder.recordToolFinished(run, { callId, name, result: passed }, duration, cause)
+        agentRecorder.recordToolFinished(
+          run,
+          { callId, name, result: passed },
+          duration,
+          cause,
+          passed._tag === "Success" ? handoffs.taken.get(callId) : undefined
+        )
       )
     }
   })

@@ -241,11 +241,12 @@ const lossesOf = ({
   ...lossIf(guards !== undefined, "/guards", "the guards"),
   ...lossIf(repeatedCalls !== undefined, "/repeatedCalls", "the limits of calls that repeat"),
   ...lossIf(perRun !== undefined, "/perRun", "that the parts of an agent are found for each run"),
-  ...tools.flatMap(({ agent, annotations, approval, client, failure, success }, index) => {
+  ...tools.flatMap(({ agent, annotations, approval, client, failure, handoff, success }, index) => {
     const path = `/tools/${index}`
     const asTool = "that a tool is an agent (written as a tool with a timeout of 10 seconds)"
     return [
       ...lossIf(agent !== undefined, `${path}/agent`, asTool),
+      ...lossIf(handoff !== undefined, `${path}/handoff`, "that a call of a tool passes the conversation on"),
       ...lossIf(success !== undefined, `${path}/success`, "the schema of a tool's result"),
       ...lossIf(failure !== undefined, `${path}/failure`, "the schema of a tool's failure"),
       ...lossIf(approval !== "never", `${path}/approval`, "that a tool's calls need approval"),
@@ -273,7 +274,7 @@ const fromCurrent = Effect.fnUntraced(function* (definition: agentData.AgentDefi
         name: tool.name,
         description: tool.description ?? null,
         parameters_schema: tool.parameters,
-        timeout: tool.agent === undefined ? Duration.toSeconds(tool.timeout) : 10
+        timeout: Duration.isFinite(tool.timeout) ? Duration.toSeconds(tool.timeout) : 10
       }))
     },
     lossesOf(definition)

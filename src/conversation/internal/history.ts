@@ -1081,6 +1081,9 @@ export const changedInstructions = (
   return was?.content === now || was?.content === content ? Effect.undefined : system(content)
 }
 
+/** A later system message with instructions in place of all earlier ones. */
+export const newInstructions = (now: string): Effect.Effect<SystemMessage> => system(replacing(now))
+
 const closeTurn = (facts: FactsDraft): void => {
   if (HashMap.isEmpty(facts.providerOpen)) return
   facts.unanswered = { calls: facts.providerOpen, previous: facts.unanswered }

@@ -126,6 +126,9 @@ export const protocol = screen.protocol<Own, AgUiEvent>({
     const after = { ...own, messages: [...earlier, { id: messageId, ...message }, ...later] }
     return later.length > 0 ? yield* replace(after) : after
   },
+  *HandedOff({ event: { agent, path = [] } }) {
+    yield { type: "CUSTOM", name: "handoff", value: { agent, path } }
+  },
   *WorkBegun({ place: stepName }) {
     yield { type: "STEP_STARTED", stepName }
   },

@@ -43,6 +43,7 @@ export interface Asked {
  * - `Requested`, `Decided`: a request is open, and has a decision.
  * - `CallEnded`: a call has its result. `isShown`: the page has the call, as one of an answer or of a request.
  * - `CallClosed`: a call of a hidden agent, which the page has from a request, is over.
+ * - `HandedOff`: another agent answers from here on.
  * - `WorkBegun`, `WorkEnded`: an agent or a step inside is at work.
  * - `StepChanged`: a step of a plan. `Inside`: what an agent inside writes.
  * - `TurnEnded`: the end. `asked` are the requests that wait. `Edited`: the message is no part of the conversation any more.
@@ -65,6 +66,7 @@ interface Changes {
   Decided: Asked & Pick<Of<"Decided">, "answer" | "approved" | "reason">
   CallEnded: { place: string; event: Of<"ToolFinished">; isShown: boolean; turn: State }
   CallClosed: { readonly place: string }
+  HandedOff: { readonly event: Of<"HandedOff"> }
   WorkBegun: { readonly place: string }
   WorkEnded: { readonly place: string }
   StepChanged: { readonly place: string; readonly event: Of<"PlanStep"> }
@@ -358,6 +360,9 @@ export function* next(state: State, event: ChatEvent.ChatEvent): Folding {
     }
     case "ToolFinished":
       return yield* finishCall(state, event)
+    case "HandedOff":
+      yield { _tag: "HandedOff", event }
+      return state
     case "PlanStep": {
       const closed = event.status === "finished" ? yield* close(state, place) : state
       const after = yield* event.status === "running" ? enter(closed, place) : leave(closed, place)

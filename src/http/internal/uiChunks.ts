@@ -69,6 +69,11 @@ export type Chunk =
       readonly data: Extract<ChatEvent.ChatEvent, { readonly _tag: "AnswerDelta" | "AnswerWithdrawn" }>
     }
   | {
+      readonly type: "data-handoff"
+      readonly transient: true
+      readonly data: { readonly agent: string; readonly path: ReadonlyArray<string> }
+    }
+  | {
       readonly type: "data-answer"
       readonly id: string
       readonly data: { readonly path: ReadonlyArray<string>; readonly content: ReadonlyArray<Message.AssistantPart> }

@@ -119,6 +119,9 @@ const chunksOf = screen.protocol<void, Chunk>({
     const { _tag: _, at: __, path = [], ...data } = event
     yield isShown ? resultOf(id, data.result, data.succeeded) : { type: "data-result", id, data: { ...data, path } }
   },
+  *HandedOff({ event: { agent, path = [] } }) {
+    yield { type: "data-handoff", transient: true, data: { agent, path } }
+  },
   *CallClosed({ place }) {
     yield resultOf(place, undefined, true)
   },
@@ -148,7 +151,7 @@ const chunksOf = screen.protocol<void, Chunk>({
 })
 
 /** Chunks that begin no message. */
-const outside: ReadonlySet<Chunk["type"]> = new Set(["finish", "error", "abort", "data-draft"])
+const outside: ReadonlySet<Chunk["type"]> = new Set(["finish", "error", "abort", "data-draft", "data-handoff"])
 
 /** The message begins with its first chunk. */
 export const protocol: screen.Protocol<Own, Chunk> = function* ({ id, isStarted: before }, change) {

@@ -104,7 +104,14 @@ const OwnEvent = Schema.Union([
     message: Tool,
     durationMillis: Schema.optionalKey(Schema.Finite),
     cause: Schema.optionalKey(Schema.String),
-    asked: Schema.optionalKey(Schema.Literal(true))
+    asked: Schema.optionalKey(Schema.Literal(true)),
+    handoff: Schema.optionalKey(runValues.HandoffTerms)
+  }),
+  Schema.TaggedStruct("HandedOff", {
+    at,
+    agent: Schema.String,
+    message: System,
+    structured: Schema.optionalKey(runValues.StructuredSteps)
   }),
   Schema.TaggedStruct("RunInterrupted", { at, reason: Schema.optionalKey(Schema.String) }),
   Schema.TaggedStruct("ConversationRewound", { at, messageId: Schema.String }),

@@ -23,6 +23,7 @@ import * as Digest from "../../payload/Digest.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
+import { activeAgent } from "./handoffs.ts"
 import * as ledger from "./ledger.ts"
 import * as planRunParts from "./planRunParts.ts"
 import * as repetition from "./repetition.ts"
@@ -150,6 +151,8 @@ const StateBody = Schema.Struct({
   model: Schema.optional(Schema.String),
   mistakes: Schema.Array(Schema.String),
   plan: Schema.optional(Schema.suspend((): Schema.Codec<PlanState, unknown> => PlanStateSchema)),
+  /** Oldest first; absent for a run without handoffs. */
+  handoffs: Schema.optional(Schema.Array(runValues.Handoff)),
   fresh: Schema.Boolean,
   basis: Schema.optional(runValues.Basis),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
@@ -190,6 +193,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
   readonly model: StateFields["model"]
   readonly mistakes: StateFields["mistakes"]
   readonly plan: StateFields["plan"]
+  readonly handoffs: StateFields["handoffs"]
   readonly fresh: StateFields["fresh"]
   readonly basis: StateFields["basis"]
   readonly interrupted: StateFields["interrupted"]
@@ -223,6 +227,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
     this.model = fields.model
     this.mistakes = fields.mistakes
     this.plan = fields.plan
+    this.handoffs = fields.handoffs
     this.fresh = fields.fresh
     this.basis = fields.basis
     this.interrupted = fields.interrupted
@@ -734,6 +739,8 @@ export interface ResultBase {
   readonly usage: Message.TokenUsage
   /** The answers of the model in the whole run. */
   readonly steps: number
+  /** The name of the agent that has the conversation: the agent that was asked, or the agent of the last handoff. */
+  readonly activeAgent: string
   /** The state, from which the run can be resumed. */
   readonly state: State
 }
@@ -744,7 +751,8 @@ export type Incomplete = runValues.Ended<ResultBase, Exclude<runValues.Outcome, 
 export const resultBaseOf = (state: State): ResultBase => {
   const { conversation, totalSteps: steps, usage } = state
   const last = history.asHistory(conversation).lastAssistant
-  return { text: last === undefined ? "" : Message.text(last), conversation, usage, steps, state }
+  const text = last === undefined ? "" : Message.text(last)
+  return { text, conversation, usage, steps, activeAgent: activeAgent(state), state }
 }
 
 /** The run inside a step of the current turn, if there is one. */

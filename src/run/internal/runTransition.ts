@@ -17,6 +17,7 @@ import { parseSized } from "../../payload/internal/textScanner.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as handoffs from "./handoffs.ts"
 import * as ledger from "./ledger.ts"
 import * as planTransition from "./planTransition.ts"
 import * as runParts from "./runParts.ts"
@@ -145,6 +146,7 @@ export interface RunnableCall {
  * - `RunTools`: record the results in `settled`, and run `calls`. Both in call order; one of
  *   them may be empty, never both. A settled call needs no run: it was denied, cut off or
  *   lost, or it carried the agent's output.
+ * - `HandOff`: find the agent, and record `HandedOff` with its instructions.
  * - `Finished`: end the run with this outcome, unless it has ended already.
  *
  * @category models
@@ -167,6 +169,7 @@ export type Action =
         readonly result: ToolResult.ToolResult
       }>
     }
+  | { readonly _tag: "HandOff"; readonly agent: string }
   | { readonly _tag: "Finished"; readonly outcome: runParts.Outcome }
 
 /** The action with this tag. */
@@ -323,6 +326,8 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
       return self.limited ? outOfSteps(event) : applyToolStarted(self, event)
     case "ToolFinished":
       return applyToolFinished(self, event)
+    case "HandedOff":
+      return applyHandedOff(self, event)
     case "ChildEvent":
       return applyChildEvent(self, event, inside)
     case "RunInterrupted":
@@ -395,10 +400,11 @@ export const StateSchema: Schema.Codec<State, unknown> = runParts.StateSchema.ch
 
 const changedFields = (
   self: State,
-  { definition, parts, structured }: runParts.DefinitionChange
+  { back, definition, parts, structured }: runParts.DefinitionChange
 ): Partial<StateFields> => ({
   basis: { definition, parts, contracts: self.basis?.contracts ?? [] },
-  structured: structured ?? self.structured
+  structured: structured ?? self.structured,
+  ...(back && { handoffs: [...handoffs.madeHandoffs(self), { agent: self.agent }] })
 })
 
 /**
@@ -419,7 +425,9 @@ export const next = (self: State): Action => {
   if (exceeded !== undefined) return { _tag: "Finished", outcome: exceeded }
   if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
   if (self.plan !== undefined) return nextInPlan(self, self.plan)
-  return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
+  if (self.calls.length > 0) return nextForCalls(self)
+  const handoff = handoffs.openHandoff(self)
+  return handoff === undefined ? nextAfterAnswer(self) : { _tag: "HandOff", agent: handoff.agent }
 }
 
 /** The outcome of a run whose budget has refused a call or is used up, or that a guard has refused to continue. */
@@ -729,10 +737,17 @@ const applyConversationRewound = (self: State, event: EventOf<"ConversationRewou
   if (conversation === undefined) {
     return reject(event, "Conversation", "the id of a user message of the conversation", JSON.stringify(messageId))
   }
+  const made = handoffs.madeHandoffs(self)
+  const ids = new Set(made.length === 0 ? [] : history.messages(conversation).map(({ id }) => id))
+  const kept = made.filter(({ message = "" }) => ids.has(message))
+  const undone = made[kept.length]
+  // A summary took its place there: the conversation is fitted again
+  const view = undone === undefined ? self.view && history.beforeUser(self.view, messageId) : undefined
   return updateState(self, event, {
     conversation,
-    // A summary took its place there: the conversation is fitted again
-    view: self.view && history.beforeUser(self.view, messageId),
+    view: view ?? handoffs.viewOf(conversation, kept),
+    handoffs: kept.length === 0 ? undefined : kept,
+    structured: undone?.structured ?? self.structured,
     calls: [],
     pending: [],
     answer: undefined,
@@ -998,11 +1013,36 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyRe
   })
 }
 
-const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
-  Result.flatMap(appendMessage(self, event, event.message), ({ conversation, view }) => {
-    const calls = self.calls.toSpliced(indexOfCall(self, event.message.callId), 1)
-    return updateState(self, event, { conversation, view, calls })
+const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult => {
+  const { handoff, message } = event
+  if (handoff !== undefined && (message.result._tag === "Failure" || handoffs.openHandoff(self) !== undefined))
+    return unexpected(event, "one handoff of an answer, with a result that is a success", "another handoff")
+  return Result.flatMap(appendMessage(self, event, message), ({ conversation, view }) => {
+    const calls = self.calls.toSpliced(indexOfCall(self, message.callId), 1)
+    const asked = handoff && { handoffs: [...handoffs.madeHandoffs(self), handoff] }
+    return updateState(self, event, { conversation, view, calls, ...asked })
   })
+}
+
+/** The instructions are in the conversation where they begin, and in front of what the model of the agent sees. */
+const applyHandedOff = (self: State, event: EventOf<"HandedOff">): ApplyResult => {
+  const { agent, message, structured } = event
+  const open = handoffs.openHandoff(self)
+  const action = next(self)
+  if (open === undefined || action._tag !== "HandOff" || open.agent !== agent)
+    return unexpected(event, `what comes next: ${action._tag}`, `a handoff to ${JSON.stringify(agent)}`)
+  return Result.flatMap(appendTo(self.conversation, event, message), (conversation) => {
+    const before = structured !== undefined && { structured: self.structured }
+    return updateState(self, event, {
+      conversation,
+      view: handoffs.viewAfter(self.view ?? self.conversation, open, message),
+      handoffs: [...handoffs.madeHandoffs(self), { ...open, ...before, message: message.id }],
+      structured: structured ?? self.structured,
+      model: undefined,
+      mistakes: []
+    })
+  })
+}
 
 const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Failure" ? result.type : "success")
 

@@ -253,11 +253,36 @@ export const Basis = Schema.Struct({
 
 export interface Basis extends Schema.Schema.Type<typeof Basis> {}
 
-/** The definition that a run continues with. */
+/**
+ * What a handoff says: the name of the agent that has the conversation from then on, and what its model sees of the messages before. That is
+ * the newest `turns`, or all of them, without the calls of tools where `toolCalls` is false.
+ */
+export const HandoffTerms = Schema.Struct({
+  agent: Schema.String,
+  turns: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  toolCalls: Schema.optionalKey(Schema.Literal(false))
+})
+
+export interface HandoffTerms extends Schema.Schema.Type<typeof HandoffTerms> {}
+
+/**
+ * A handoff of a run. `message` is the id of the message with the instructions of the agent, absent until the handoff is made. `structured`
+ * is the value of the agent before, where the agents differ.
+ */
+export const Handoff = Schema.Struct({
+  ...HandoffTerms.fields,
+  message: Schema.optionalKey(Schema.String),
+  structured: Schema.optionalKey(StructuredSteps)
+})
+
+export interface Handoff extends Schema.Schema.Type<typeof Handoff> {}
+
+/** The definition that a run continues with. With `back`, the conversation goes back to the agent of the run. */
 export const DefinitionChange = Schema.Struct({
   definition: Schema.String,
   parts: Parts,
   structured: Schema.optionalKey(StructuredSteps),
+  back: Schema.optionalKey(Schema.Literal(true)),
   changes: Schema.Array(ToolContract.Change)
 })
 

@@ -55,6 +55,8 @@ export interface RunResultBase {
   readonly steps: number
   /** The tokens of the whole session. */
   readonly usage: TokenUsage
+  /** The name of the agent that has the conversation, see `Agent.handoff`. */
+  readonly activeAgent: string
   /** The newest event of the session: `events` reads on after it. */
   readonly cursor: string
 }
@@ -192,10 +194,10 @@ export const resultOf = Effect.fnUntraced(function* <A>(
   after?: EventPlace
 ): Effect.fn.Return<RunResult<A>, types.SessionError> {
   const state = yield* stateAtRest(sessions, id, after)
-  const { agent: found, cursor, steps, usage } = state
+  const { activeAgent, agent: found, cursor, steps, usage } = state
   const name = nameOf(agent)
   if (found !== name) return yield* failureOf(id, { _tag: "AgentDiffers", agent: name, found })
-  const base: RunResultBase = { steps, usage, cursor }
+  const base: RunResultBase = { steps, usage, activeAgent, cursor }
   const outcome = yield* outcomeOf(id, state)
   if (outcome._tag !== "Completed") return runParts.ended(base, outcome)
   if (outcome.output !== undefined) return yield* completed(agent, base, outcome.output)

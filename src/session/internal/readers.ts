@@ -11,6 +11,7 @@ import * as Run from "../../agent/Run.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as runParts from "../../run/internal/runParts.ts"
+import * as handoffs from "../../run/internal/handoffs.ts"
 import * as runRequests from "../../run/internal/runRequests.ts"
 import * as cursors from "./cursors.ts"
 import * as fold from "./fold.ts"
@@ -40,6 +41,7 @@ const stateOf = ({ at, state }: Stored, taken: ReadonlyArray<string>): types.Sta
   const requests = run === undefined ? [] : Run.requests(run)
   return {
     agent,
+    activeAgent: run === undefined ? agent : handoffs.activeAgent(run),
     ...at.head.summary,
     status: fold.statusOf(state),
     sequence,

@@ -36,6 +36,7 @@ const { guard, on } = Run.Outcome.cases.Refused.fields
 
 export const StateSchema = Schema.Struct({
   agent: Schema.String,
+  activeAgent: Schema.String,
   ...events.summary,
   sequence: runParts.Count,
   cursor: Schema.String,
