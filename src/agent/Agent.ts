@@ -789,7 +789,7 @@ export const asTool = <
     behind: Context.make(agentTool.BehindTool, behind),
     handler: handlerOf(behind.agent)
   })
-  // Sound: the kind, the name and the parameters are those of the tool, and the services are phantoms.
+  // Sound: the tool has this kind, this name and these parameters, and the services are phantoms.
   return tool as agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>> & agentTypes.RequiresForCalls<S>
 }
 
@@ -802,10 +802,10 @@ export const asTool = <
 export interface HandoffOptions<out Name extends string, out Reason extends Schema.Top> {
   /** The name of the tool that the model sees; default `transfer_to_` and the name of the agent. */
   readonly name?: Name | undefined
-  /** What the other agent is for, which the model reads; default: that the agent answers from here on. */
+  /** The purpose of the other agent, which the model reads; default: that the agent answers from here on. */
   readonly description?: string | undefined
   /**
-   * A Schema of the reason: the model gives it as the arguments of its call, and the other agent reads it there. Default: no reason.
+   * A Schema of the reason: the model passes it as the arguments of its call, and the other agent reads it there. Default: no reason.
    */
   readonly reason?: Reason | undefined
   /** The part of the conversation that the model of the other agent sees; default: all of it, without the instructions of this agent. */
@@ -839,7 +839,7 @@ export interface HandoffHistory {
  * pass the conversation on to. With a name, agents can pass a conversation back.
  *
  * - The other calls of the answer run first. Of several handoffs in one answer the first one counts.
- * - The run stays the same: its usage, its steps, its budget, its time and the guards of its host go on. So `maxSteps` also ends handoffs
+ * - The run stays the same: its usage, its steps, its budget, its time and the guards of its host continue. So `maxSteps` also ends handoffs
  *   that go in circles. Guards of the agent before do not decide any more.
  * - The event `HandedOff` records it, and `activeAgent` of the result names the agent that has the conversation. A run that is resumed
  *   from there, and the next message of a session, are for this agent.
@@ -925,7 +925,7 @@ export const handoff = <
     },
     isIdempotent: true
   })
-  // Sound: the kind, the name and the parameters are those of the tool, and the services are phantoms.
+  // Sound: the tool has this kind, this name and these parameters, and the services are phantoms.
   return tool as agentTypes.AgentTool<Name, R, RDefinition, agentTypes.ContextIn<Args>, Reason> &
     agentTypes.RequiresForCalls<S>
 }

@@ -371,8 +371,8 @@ export {
    *   `ApprovalRequested`.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
    *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
-   *   class of a defect; its text is in the log. `asked` is `true` if a person was asked for the call. `handoff` says to which agent the call
-   *   passes the conversation on, and what this agent sees of it, see `Agent.handoff`.
+   *   class of a defect; its text is in the log. `asked` is `true` if a person was asked for the call. `handoff` names the agent to which
+   *   the call passes the conversation on, and the part that this agent sees of it, see `Agent.handoff`.
    * - `HandedOff`: the `agent` has the conversation from here on, and answers the next messages, too. `message` has its instructions, and
    *   `structured` is present where it has another value for this agent. Models of the agent before are not asked any more.
    * - `ChildEvent`: an event in the run of an agent that is a tool of this one.

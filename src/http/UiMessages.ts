@@ -16,6 +16,7 @@
  * | text, reasoning, files, sources, calls of tools and their results | the parts of the AI SDK, with `tool-` and the name of the tool |
  * | a request about a call | `approval-requested`, whose id names the request and has its digest |
  * | a request of an agent or a plan inside | a `dynamic-tool` part with an approval like that |
+ * | another agent answers from here on | a transient `data-handoff` part, whose data has its name as `agent` |
  * | agents and plans inside | `data-answer`, `data-result` and `data-step` parts, and transient `data-draft` parts |
  * | the structured output | a `data-output` part, and while it grows a `data-partial-output` part, `null` where it is withdrawn |
  * | the tokens of the answers | `usage` of the metadata |

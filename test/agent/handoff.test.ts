@@ -194,62 +194,69 @@ describe("MONEY-7: handoffs", () => {
     )
   )
 
-  it.effect("MONEY-7: a definition without the agent that has the conversation is refused, or the first agent has it", () =>
-    Effect.gen(function* () {
-      const first = yield* triage.run("Is invoice R-7 paid?")
-      const today = Agent.make("triage", { instructions: "We are closed.", toolkit: [lookup] })
-      const error = yield* Effect.flip(today.resume(first.state, { input: "Hello?" }))
-      assert.include(error.message, "/handoffs/billing was the agent that has the conversation, now nothing")
-      const back = yield* today.resume(first.state, { input: "Hello?", onChange: "accept" })
-      assert.strictEqual(back.activeAgent, "triage")
-      assert.strictEqual(back.text, "Come back.")
-      assert.deepStrictEqual((yield* systems).at(-1), ["We are closed."])
-    }).pipe(run([{ toolCalls: [transfer] }, { text: "R-7 is paid." }, { text: "Come back." }]))
+  it.effect(
+    "MONEY-7: a definition without the agent that has the conversation is refused, or the first agent has it",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* triage.run("Is invoice R-7 paid?")
+        const today = Agent.make("triage", { instructions: "We are closed.", toolkit: [lookup] })
+        const error = yield* Effect.flip(today.resume(first.state, { input: "Hello?" }))
+        assert.include(error.message, "/handoffs/billing was the agent that has the conversation, now nothing")
+        const back = yield* today.resume(first.state, { input: "Hello?", onChange: "accept" })
+        assert.strictEqual(back.activeAgent, "triage")
+        assert.strictEqual(back.text, "Come back.")
+        assert.deepStrictEqual((yield* systems).at(-1), ["We are closed."])
+      }).pipe(run([{ toolCalls: [transfer] }, { text: "R-7 is paid." }, { text: "Come back." }]))
   )
 
-  it.effect("MONEY-7 L3: a definition has its handoffs, an agent made of it makes them, and version 1 names the loss", () =>
-    Effect.gen(function* () {
-      const withoutTools = Agent.make("billing", { instructions: "Bill.", toolkit: [toTriage] })
-      const local = Agent.make("triage", {
-        instructions: "Pass.",
-        toolkit: [Agent.handoff(withoutTools, { reason, history: { turns: 1, toolCalls: false } })]
-      })
-      const wire = yield* Agent.encode(local)
-      assert.deepStrictEqual((wire as { tools: ReadonlyArray<{ handoff: unknown }> }).tools[0]?.handoff, {
-        agent: "billing",
-        turns: 1,
-        tool_calls: false
-      })
-      const named = Agent.make("triage", { model: "a/b", toolkit: [Agent.handoff(withoutTools)] })
-      const lost = yield* Effect.flip(Agent.encode(named, { version: 1 }))
-      assert.include(lost.message, "/tools/0/handoff")
-      const rebuilt = yield* Agent.decode(wire)
-      assert.deepStrictEqual(yield* Agent.encode(rebuilt), wire)
-      const result = yield* rebuilt.run("Is R-7 paid?")
-      assert.strictEqual(result.activeAgent, "triage")
-      assert.strictEqual(result.text, "Hello.")
-      assert.deepStrictEqual(yield* systems, [["Pass."], ["Bill."], ["Pass."]])
-      const was = yield* Agent.definition(local)
-      const [tool] = was.tools
-      const now = yield* AgentDefinition.make({ ...was, tools: tool ? [{ ...tool, handoff: { agent: "billing" } }] : [] })
-      assert.deepStrictEqual(
-        AgentDefinition.diff(was, now).map(({ breaking, path }) => [path, breaking]),
-        [["/tools/transfer_to_billing/handoff", false]]
-      )
-      assert.notStrictEqual(yield* AgentDefinition.digest(was), yield* AgentDefinition.digest(now))
-    }).pipe(
-      Effect.provide(
-        Layer.mergeAll(ModelRegistry.layerContext, ToolResolver.layerStubs()).pipe(
-          Layer.provideMerge(
-            ScriptedModel.layer([
-              { toolCalls: [transfer] },
-              { toolCalls: [{ name: "transfer_to_triage", params: {} }] },
-              { text: "Hello." }
-            ])
+  it.effect(
+    "MONEY-7 L3: a definition has its handoffs, an agent made of it makes them, and version 1 names the loss",
+    () =>
+      Effect.gen(function* () {
+        const withoutTools = Agent.make("billing", { instructions: "Bill.", toolkit: [toTriage] })
+        const local = Agent.make("triage", {
+          instructions: "Pass.",
+          toolkit: [Agent.handoff(withoutTools, { reason, history: { turns: 1, toolCalls: false } })]
+        })
+        const wire = yield* Agent.encode(local)
+        assert.deepStrictEqual((wire as { tools: ReadonlyArray<{ handoff: unknown }> }).tools[0]?.handoff, {
+          agent: "billing",
+          turns: 1,
+          tool_calls: false
+        })
+        const named = Agent.make("triage", { model: "a/b", toolkit: [Agent.handoff(withoutTools)] })
+        const lost = yield* Effect.flip(Agent.encode(named, { version: 1 }))
+        assert.include(lost.message, "/tools/0/handoff")
+        const rebuilt = yield* Agent.decode(wire)
+        assert.deepStrictEqual(yield* Agent.encode(rebuilt), wire)
+        const result = yield* rebuilt.run("Is R-7 paid?")
+        assert.strictEqual(result.activeAgent, "triage")
+        assert.strictEqual(result.text, "Hello.")
+        assert.deepStrictEqual(yield* systems, [["Pass."], ["Bill."], ["Pass."]])
+        const was = yield* Agent.definition(local)
+        const [tool] = was.tools
+        const now = yield* AgentDefinition.make({
+          ...was,
+          tools: tool ? [{ ...tool, handoff: { agent: "billing" } }] : []
+        })
+        assert.deepStrictEqual(
+          AgentDefinition.diff(was, now).map(({ breaking, path }) => [path, breaking]),
+          [["/tools/transfer_to_billing/handoff", false]]
+        )
+        assert.notStrictEqual(yield* AgentDefinition.digest(was), yield* AgentDefinition.digest(now))
+      }).pipe(
+        Effect.provide(
+          Layer.mergeAll(ModelRegistry.layerContext, ToolResolver.layerStubs()).pipe(
+            Layer.provideMerge(
+              ScriptedModel.layer([
+                { toolCalls: [transfer] },
+                { toolCalls: [{ name: "transfer_to_triage", params: {} }] },
+                { text: "Hello." }
+              ])
+            )
           )
         )
       )
-    )
   )
 
   it.effect("MONEY-7: agents that do not fit are refused by name", () =>

@@ -27,8 +27,8 @@ export interface BatchEnd {
 }
 
 /**
- * The handoffs of a batch: of the calls of one answer that pass the conversation on, the first one does, and the others have a result that
- * says so.
+ * The handoffs of a batch: of the calls of one answer that pass the conversation on, the first one does, and the results of the others
+ * name it.
  */
 export const handoffsIn = (
   { tools }: agentParts.ModelAgent,

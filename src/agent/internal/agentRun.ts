@@ -1,6 +1,6 @@
 /** The run of an agent, from its first event or from a state to its result. */
 
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"

@@ -35,11 +35,7 @@ export interface Team {
 const guardingOf = (guards: guardTypes.Guards) =>
   guards[0]?.[guardTypes.TypeId].guarding(guards) as agentParts.Guarding | undefined
 
-const memberOf = (
-  name: string,
-  agent: agentParts.Resolved<unknown>,
-  within: agentParts.Wrap
-): Effect.Effect<Member> =>
+const memberOf = (name: string, agent: agentParts.Resolved<unknown>, within: agentParts.Wrap): Effect.Effect<Member> =>
   within(
     Effect.contextWith((context: Context.Context<never>) =>
       Effect.succeed({
@@ -59,13 +55,16 @@ export const make = (
   data: JsonObject
 ): Effect.Effect<Team> =>
   // The services of the first agent are around the run
-  Effect.map(memberOf(name, agent, (effect) => effect), (first) => ({
-    first,
-    choice,
-    data,
-    members: new Map([[name, first]]),
-    known: new Map(agent.handoffs)
-  }))
+  Effect.map(
+    memberOf(name, agent, (effect) => effect),
+    (first) => ({
+      first,
+      choice,
+      data,
+      members: new Map([[name, first]]),
+      known: new Map(agent.handoffs)
+    })
+  )
 
 /** The agent of a handoff, `undefined` where no agent so far names it. */
 const join = Effect.fnUntraced(function* (

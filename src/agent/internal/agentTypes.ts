@@ -613,7 +613,9 @@ type ToolOf<T> = T extends Toolkit.Any
 
 /** The context that suits all agents among some tools. */
 type ContextOfTools<T> = (
-  T extends AgentTool<infer _Name, infer _R, infer _RDefinition, infer C, infer _Parameters> ? (context: C) => void : never
+  T extends AgentTool<infer _Name, infer _R, infer _RDefinition, infer C, infer _Parameters>
+    ? (context: C) => void
+    : never
 ) extends (context: infer C) => void
   ? C
   : unknown
@@ -670,7 +672,8 @@ type ResolutionServices<T> = T extends Toolkit.Any | ReadyToolkit | ReadonlyArra
     : never
 
 /** The services that describing a tool needs: none, unless it is an agent. */
-type ToolDefinitionServices<T> = T extends AgentTool<infer _Name, infer _R, infer RDefinition, infer _C, infer _Parameters> ? RDefinition : never
+type ToolDefinitionServices<T> =
+  T extends AgentTool<infer _Name, infer _R, infer RDefinition, infer _C, infer _Parameters> ? RDefinition : never
 
 /**
  * The services that running a tool needs: its handler and the services of the tool, or,

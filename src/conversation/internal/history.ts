@@ -1084,6 +1084,10 @@ export const changedInstructions = (
 /** A later system message with instructions in place of all earlier ones. */
 export const newInstructions = (now: string): Effect.Effect<SystemMessage> => system(replacing(now))
 
+/** The same message as the first one of a conversation. */
+export const inFront = (message: SystemMessage): SystemMessage =>
+  freeze({ ...message, content: replacedBy(message.content) ?? message.content })
+
 const closeTurn = (facts: FactsDraft): void => {
   if (HashMap.isEmpty(facts.providerOpen)) return
   facts.unanswered = { calls: facts.providerOpen, previous: facts.unanswered }

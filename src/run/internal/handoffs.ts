@@ -2,21 +2,24 @@
 
 import type * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
-import { replacedBy } from "../../payload/internal/messageOrder.ts"
-import type { State } from "./runParts.ts"
 import type { Handoff, HandoffTerms } from "./runValues.ts"
 
+/** The part of the state of a run that handoffs change. `agent` began the run. */
+interface Conversing {
+  readonly agent: string
+  readonly handoffs?: ReadonlyArray<Handoff> | undefined
+}
+
 /** The handoff that an answer has asked for, and that is not made yet. */
-export const openHandoff = ({ handoffs = [] }: Pick<State, "handoffs">): Handoff | undefined =>
+export const openHandoff = ({ handoffs = [] }: Pick<Conversing, "handoffs">): Handoff | undefined =>
   handoffs.findLast(({ message }) => message === undefined)
 
 /** The handoffs that are made, oldest first. */
-export const madeHandoffs = ({ handoffs = [] }: Pick<State, "handoffs">): ReadonlyArray<Handoff> =>
+export const madeHandoffs = ({ handoffs = [] }: Pick<Conversing, "handoffs">): ReadonlyArray<Handoff> =>
   handoffs.filter(({ message }) => message !== undefined)
 
 /** The name of the agent that has the conversation of a run: the agent of the run, or the agent of the newest handoff. */
-export const activeAgent = (self: Pick<State, "agent" | "handoffs">): string =>
-  madeHandoffs(self).at(-1)?.agent ?? self.agent
+export const activeAgent = (self: Conversing): string => madeHandoffs(self).at(-1)?.agent ?? self.agent
 
 /** A message without calls and their results; nothing where that is all of it. */
 const withoutCalls = (message: Message.Message): ReadonlyArray<Message.Message> => {
@@ -41,8 +44,7 @@ const passedOn = (
     if (message.role === "system" || index < from) return []
     return toolCalls === false && index < newest ? withoutCalls(message) : [message]
   })
-  const content = replacedBy(instructions.content) ?? instructions.content
-  return [history.freeze({ ...instructions, content }), ...kept]
+  return [history.inFront(instructions), ...kept]
 }
 
 /** The view of a conversation after a handoff. */

@@ -254,8 +254,8 @@ export const Basis = Schema.Struct({
 export interface Basis extends Schema.Schema.Type<typeof Basis> {}
 
 /**
- * What a handoff says: the name of the agent that has the conversation from then on, and what its model sees of the messages before. That is
- * the newest `turns`, or all of them, without the calls of tools where `toolCalls` is false.
+ * The terms of a handoff: the name of the agent that has the conversation from then on, and the part of the messages before that its
+ * model sees. The part is the newest `turns`, or all of them, without the calls of tools where `toolCalls` is false.
  */
 export const HandoffTerms = Schema.Struct({
   agent: Schema.String,

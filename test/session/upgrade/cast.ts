@@ -365,6 +365,35 @@ const thriftyOf = Effect.map(
     })
 )
 
+const counted = Schema.Struct({ words: Schema.Int })
+
+/** An agent that counts words, to which the agent at the door passes conversations on. */
+const doorkeeper = Agent.make("doorkeeper", {
+  model,
+  instructions: "You open the door.",
+  output: counted,
+  toolkit: [
+    ...Object.values(toolkit.tools),
+    Agent.handoff(Agent.make("clicker", { model, instructions: "You count.", output: counted }), {
+      name: "over",
+      reason: parameters,
+      history: { turns: 1, toolCalls: false }
+    })
+  ]
+})
+
+/** An agent that a user has, which may pass the conversation on to another one. */
+export const openerOf = (others: ReadonlyArray<string>) =>
+  Agent.encode(
+    Agent.make("opener", {
+      model,
+      instructions: "You begin.",
+      toolkit: others.map((name) =>
+        Agent.handoff(Agent.make(name, { model, instructions: "You go on." }), { name: "over", reason: parameters })
+      )
+    })
+  )
+
 /** The words of a message that a user sends with an agent of their own. */
 export const poetOf = (instructions: string) =>
   Agent.encode(Agent.make("poet", { model, instructions, toolkit: [toolkit.tools.look] }))
@@ -413,6 +442,7 @@ export const sessionsOf = (stage: Stage, options: Session.LayerOptions = {}) => 
         waiter,
         teller,
         backup,
+        doorkeeper,
         yield* surveyOf(stage),
         yield* reportOf(stage),
         yield* orderOf(stage),

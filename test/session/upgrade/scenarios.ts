@@ -671,6 +671,34 @@ const fallback: Scenario = {
   })
 }
 
+/** Conversations that were passed on, are being passed on, and went back to the first agent. */
+const handedOver: Scenario = {
+  name: "handed-over",
+  options: { drainTime: "1 second", run: { onChange: "accept" } },
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.turn("handed", "look a", { agent: "doorkeeper" })
+      yield* Session.turn("handed", "over now & look b")
+      yield* updates(sessions, "handed", 66)
+      yield* Session.turn("back", "over now", { definition: yield* cast.openerOf(["follower"]) })
+      yield* Session.turn("back", "one", { definition: yield* cast.openerOf([]) })
+    }),
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      yield* sessions.send("between", "over now & hang e", { agent: "doorkeeper" })
+      yield* Queue.take(hanging)
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    const activeOf = (id: string) => Effect.map(sessions.state(id), (state) => Option.getOrThrow(state).activeAgent)
+    assert.strictEqual(yield* activeOf("handed"), "clicker")
+    assert.strictEqual((yield* Session.turn("handed", "one two")).text, '{"words":2}')
+    assert.strictEqual(yield* activeOf("back"), "opener")
+    assert.strictEqual((yield* Session.turn("back", "two")).text, "small: two")
+    yield* until(sessions, "between", isIdle)
+    assert.strictEqual(yield* activeOf("between"), "clicker")
+  })
+}
+
 export const scenarios: ReadonlyArray<Scenario> = [
   chat,
   answers,
@@ -691,5 +719,6 @@ export const scenarios: ReadonlyArray<Scenario> = [
   restarted,
   budgets,
   fallback,
+  handedOver,
   ...jobScenarios
 ]
