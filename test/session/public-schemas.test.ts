@@ -41,6 +41,7 @@ const request = (found: unknown) => ({
 
 const state = (found: unknown) => ({
   agent: "support",
+  activeAgent: "support",
   ...summary,
   sequence: 1,
   cursor: "a.1",
