@@ -55,7 +55,9 @@ export const Ask = Schema.Struct({
 export interface Ask extends Schema.Schema.Type<typeof Ask> {}
 
 /** A question of a step or a handler, with its answer. */
-export const Answered = Schema.Struct({ question: Schema.String, answer: Schema.Json })
+export const Answered = Schema.Struct({ question: Schema.String, answer: Schema.Json }).annotate({
+  identifier: "Answered"
+})
 
 export type Answered = typeof Answered.Type
 
