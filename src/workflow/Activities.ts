@@ -515,7 +515,7 @@ const unreadable = ToolResult.failure("result_not_stored", "the result was store
  * | what | in the workflow |
  * |---|---|
  * | model call, retry of it, summary of `ContextWindow.summarize` | an activity each |
- * | tool call | an activity under the id of the call, with all that wraps the `ToolRuntime` |
+ * | tool call | an activity under the id of the call, with all that wraps the `ToolRuntime`; without `Tool.Idempotent` another activity before it, which names the process that starts it |
  * | function step, predicate, `save` of a memory | an activity each |
  * | agent as a tool or as a step, plan as a step | its own calls are activities |
  * | request for an approval, pause of a plan | a `DurableDeferred`, see {@link decide} |
