@@ -20,12 +20,14 @@
  * @since 0.1.0
  */
 
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type { JsonObject } from "../payload/Json.ts"
-import type * as PayloadError from "../payload/PayloadError.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import { defined } from "../payload/internal/values.ts"
+import * as compileSchema from "../payload/internal/compileSchema.ts"
+import { defined, formatPointer } from "../payload/internal/values.ts"
 import type { Change } from "../tool/ToolContract.ts"
+import { readCondition } from "../tool/internal/approvalConditions.ts"
 import * as agentData from "./internal/agentData.ts"
 import * as agentV1 from "./wire/agentV1.ts"
 
@@ -165,6 +167,32 @@ export const make = ({
   return agentData.check(definition, agentData.memoryPaths)
 }
 
+/** Reads the conditions of the tools, which then are decided wherever the definition is bound. */
+const readConditions = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
+  const door = yield* compileSchema.doorOf()
+  const tree = yield* agentData.treeOf(definition)
+  const problems = tree.flatMap(({ definition: { tools }, path: at }) =>
+    tools.flatMap((tool, index) =>
+      readCondition(tool, door).map(({ path, ...problem }) => ({
+        path: `${at}/tools/${index}/request${formatPointer(path)}`,
+        ...problem
+      }))
+    )
+  )
+  if (problems.length === 0) return definition
+  const shown = problems.slice(0, door.limits.maxIssues)
+  const reason = PayloadError.invalid(shown, problems.length - shown.length)
+  return yield* new PayloadError.PayloadError({ what: agentData.artefact, reason })
+})
+
+const withConditions = (
+  arm: VersionedCodec.Arm<agentData.AgentDefinition>
+): VersionedCodec.Arm<agentData.AgentDefinition> => ({
+  ...arm,
+  read: (json, what) => Effect.flatMap(arm.read(json, what), readConditions),
+  write: (definition, options) => Effect.flatMap(readConditions(definition), (checked) => arm.write(checked, options))
+})
+
 /**
  * Definitions as JSON: reads versions 1 and 2, and writes version 2 unless asked for version 1.
  *
@@ -234,7 +262,7 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
   what: agentData.artefact,
   field: "schema_version",
   type: agentData.AgentDefinition,
-  arms: [agentV1.arm, agentData.currentArm].map(agentData.withToolLimit),
+  arms: [agentV1.arm, withConditions(agentData.currentArm)].map(agentData.withToolLimit),
   // below these the keys are names of parameters and results, not options; the arms look at the options of models
   data: [
     "/structured_output",

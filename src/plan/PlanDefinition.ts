@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as retryPolicy from "../run/internal/retryPolicy.ts"
 import * as Reference from "./Reference.ts"
-import * as condition from "./internal/condition.ts"
+import * as condition from "../tool/internal/condition.ts"
 import * as planNames from "./internal/planNames.ts"
 
 const optionalKey = Schema.optionalKey

@@ -51,7 +51,7 @@
  */
 
 import * as Schema from "effect/Schema"
-import { kindStruct } from "./internal/planNames.ts"
+import { kindStruct } from "../payload/internal/problems.ts"
 
 /**
  * The data that a step reads. `Name` are the names of the steps it refers to.

@@ -448,8 +448,13 @@ const ofVersion1 = ({ output, ...rest }: DefinitionShape): DefinitionShape => ({
 })
 
 const buildTool = Effect.fnUntraced(function* ({ agent, failure, success, ...tool }: ToolShape, maxTools: number) {
+  // Contracts that decide by their arguments have a condition, or leave the decision to code
+  const { approval, description } = tool
+  const when =
+    approval === "dynamic" && description !== undefined ? { kind: "empty", path: ["context", description] } : undefined
   const contract = yield* ToolContract.make({
     ...tool,
+    request: when && { when },
     parameters: toJsonSchema(tool.parameters),
     success: success && toJsonSchema(success),
     failure: failure && toJsonSchema(failure),

@@ -635,7 +635,7 @@ type Approval = ToolContract.ToolContract["approval"]
  * agent carries of it, each with the tool's own approval or a stricter one.
  */
 const acceptedDigests = Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
-  const { annotations: _, failure: __, success: ___, ...bare } = contract
+  const { annotations: _, failure: __, request: ____, success: ___, ...bare } = contract
   const approvals = boundTool.approvals
   const digests = approvals
     .slice(approvals.indexOf(contract.approval))

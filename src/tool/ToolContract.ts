@@ -7,6 +7,7 @@
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
@@ -18,9 +19,10 @@ import * as compareSchemas from "./internal/compareSchemas.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
 import { truncateText } from "../payload/internal/base.ts"
 import { IsCheckedAgain } from "../payload/internal/limits.ts"
-import { defined, inheritedNames } from "../payload/internal/values.ts"
+import { defined, formatPointer, inheritedNames } from "../payload/internal/values.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as contractDigest from "./internal/contractDigest.ts"
+import * as requestTerms from "./internal/requestTerms.ts"
 import * as ToolSettings from "./ToolSettings.ts"
 
 /**
@@ -33,8 +35,8 @@ import * as ToolSettings from "./ToolSettings.ts"
  * with the same digest differ in their description at most.
  *
  * `approval`: a call needs an approval before it is executed never, depending on
- * its arguments, which only the code of the tool can decide (`"dynamic"`), or
- * always. `client`: a front end makes the call (`"call"`), or a person answers it (`"question"`), see `ClientTool`;
+ * its arguments (`"dynamic"`), or always. `request.when` is the condition that decides, as JSON, see `ToolSettings.approvalWhen`; without
+ * it only the code of the tool can decide. `client`: a front end makes the call (`"call"`), or a person answers it (`"question"`), see `ClientTool`;
  * absent for a tool that has code. `annotations` are the hints of a tool that were set explicitly; an
  * absent key means the default of `effect/ai`.
  *
@@ -49,6 +51,7 @@ export const ToolContract = Schema.Struct({
   failure: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   timeout: Schema.Duration,
   approval: Schema.Literals(["never", "dynamic", "always"]),
+  request: Schema.optionalKey(requestTerms.RequestTerms),
   client: Schema.optionalKey(Schema.Literals(["call", "question"])),
   annotations: Schema.Struct({
     title: Schema.optionalKey(Schema.String),
@@ -76,7 +79,7 @@ export class ToolContractError extends Schema.TaggedError<ToolContractError>("ef
   "ToolContractError",
   {
     tool: Schema.String,
-    part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler", "digest"]),
+    part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler", "request", "digest"]),
     path: Schema.String,
     problem: Schema.String
   }
@@ -134,15 +137,17 @@ export const make = (options: {
   readonly timeout?: Duration.Input | undefined
   /** The calls that a person has to approve; default `"never"`. */
   readonly approval?: ToolContract["approval"] | undefined
+  /** The condition of calls that a person has to approve, as data; none by default. With it the approval is `"dynamic"` by default. */
+  readonly request?: ToolContract["request"] | undefined
   /** The front end makes the call, or a person answers it; default: neither, the tool has code. */
   readonly client?: ToolContract["client"] | undefined
   /** Hints of the tool, such as `readonly` and `idempotent`; none by default. */
   readonly annotations?: ToolContract["annotations"] | undefined
 }): Effect.Effect<ToolContract, ToolContractError> =>
   Effect.suspend(() => {
-    const { name, parameters } = options
-    const refuse = (part: ToolContractError["part"], problem: string) =>
-      Effect.fail(new ToolContractError({ tool: name, part, path: "", problem }))
+    const { name, parameters, request } = options
+    const refuse = (part: ToolContractError["part"], problem: string, path = "") =>
+      Effect.fail(new ToolContractError({ tool: name, part, path, problem }))
     if (name.trim() === "") return refuse("name", "expected a name, got an empty text. Name the tool.")
     if (/\p{Surrogate}/u.test(name)) return refuse("name", "expected well-formed Unicode, found a lone surrogate")
     if (inheritedNames.has(name)) {
@@ -158,9 +163,14 @@ export const make = (options: {
       parameters,
       ...defined({ success: options.success, failure: options.failure }),
       timeout,
-      approval: options.approval ?? "never",
-      ...defined({ client: options.client }),
+      approval: options.approval ?? (request?.when === undefined ? "never" : "dynamic"),
+      ...defined({ request, client: options.client }),
       annotations: options.annotations ?? {}
+    }
+    const [problem] = requestTerms.problemsOf(contract)
+    if (problem !== undefined) {
+      const { expected, found, path } = problem
+      return refuse("request", `expected ${expected}, found ${found}`, formatPointer(path))
     }
     return Effect.catch(Effect.fromResult(contractDigest.withDigestOf(options, contract)), (error) =>
       refuse("digest", error.message)
@@ -175,7 +185,7 @@ export const make = (options: {
  *
  * It is the digest of the canonical JSON of `name`, `parameters`, `success` and
  * `failure` where they are present, `timeout` in milliseconds (or `"infinity"`),
- * `approval`, `client` where it is present, and `annotations`. Fails with a `PayloadError` on text without a
+ * `approval`, `request` and `client` where they are present, and `annotations`. Fails with a `PayloadError` on text without a
  * canonical form (lone surrogates).
  *
  * **Gotchas**
@@ -267,7 +277,7 @@ export interface Change extends Schema.Schema.Type<typeof Change> {}
  * - `success` and `failure` may only narrow: a result of the new tool fits the older schema.
  * - `readonly` and `idempotent` may be gained and not lost, `destructive` and `openWorld` lost and not gained. `strict` may
  *   not be gained.
- * - The name and `client` may not change. Timeout and approval may.
+ * - The name and `client` may not change. Timeout, approval and request may.
  * - A changed description breaks nothing. It is reported, because a model selects tools by it; see {@link descriptionDigest}.
  *   Inside schemas `title`, `description` and `examples` do not count.
  *
@@ -309,6 +319,7 @@ export const compare = (
   ...schemaChanges("failure", was.failure, now.failure, "narrower"),
   ...(was.client === now.client ? [] : [changeOf("/client", was.client, now.client, true)]),
   ...(was.approval === now.approval ? [] : [changeOf("/approval", was.approval, now.approval, false)]),
+  ...(Equal.equals(was.request, now.request) ? [] : [changeOf("/request", was.request, now.request, false)]),
   ...hints.flatMap(([name, absent, safer]) => {
     const [left, right] = [was.annotations[name] ?? absent, now.annotations[name] ?? absent]
     return left === right ? [] : [changeOf(`/annotations/${name}`, left, right, right !== safer)]
@@ -409,6 +420,7 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
     timeout: Context.getOrUndefined(tool.annotations, ToolSettings.Timeout),
     // A request to the front end is its approval
     approval: client === undefined ? approvalOf(tool) : "never",
+    request: client === undefined ? requestTerms.termsOf(tool) : undefined,
     client,
     annotations: annotationsOf(tool)
   })

@@ -155,7 +155,7 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
  */
 export interface StubOptions {
   /**
-   * The calls that need an approval although their contract does not ask for one:
+   * The calls that need an approval although their contract does not ask for one, or has a condition:
    *
    * - `"unlessReadonly"` (default): calls of tools that are not annotated as `Readonly`.
    * - `"always"`: calls of every tool. A call of a nested agent of the definition asks nothing itself; the calls of its
@@ -179,7 +179,7 @@ export interface StubOptions {
  * **When to use**
  *
  * Use where an agent came as data and the code of its tools is elsewhere. Name with `approval` the tools
- * that may run without an approval: a contract that asks for no approval may have been edited,
+ * that may run without an approval: a contract that asks for no approval, or on a condition, may have been edited,
  * or come from version 1 of an agent, which has no approvals.
  *
  * **Gotchas**
@@ -214,13 +214,15 @@ export interface StubOptions {
  * @since 0.1.0
  */
 export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => {
-  const { approval = "unlessReadonly" } = options ?? {}
-  const needsApproval = typeof approval === "function" ? approval : floors[approval]
+  const { approval: floor = "unlessReadonly" } = options ?? {}
+  const needsApproval = typeof floor === "function" ? floor : floors[floor]
   return Layer.sync(ToolResolver, () => {
     const log = logs()
     return ToolResolver.of({
       resolve: (contract) => {
-        const isRaised = contract.client === undefined && contract.approval === "never" && needsApproval(contract)
+        const { approval, client, request } = contract
+        const isWeak = approval === "never" || (approval === "dynamic" && request?.when !== undefined)
+        const isRaised = client === undefined && isWeak && needsApproval(contract)
         // Its digest is made here: servers believe it
         const made = ToolContract.make(isRaised ? contractDigest.raised(contract) : contract)
         return log(Effect.flatMap(made, boundTool.makeStub))

@@ -8,6 +8,8 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import { dual } from "effect/Function"
 import type * as Tool from "effect/ai/Tool"
+import type { When } from "./When.ts"
+import * as approvalConditions from "./internal/approvalConditions.ts"
 
 /**
  * The time that a call of the tool may take; default 10 seconds.
@@ -73,6 +75,53 @@ export const timeout: {
   const clone: T = Object.create(Object.getPrototypeOf(tool))
   return Object.assign(clone, tool, { annotations: Context.add(tool.annotations, Timeout, duration) })
 })
+
+/**
+ * The `needsApproval` of a tool whose calls ask as a condition decides, as data: it travels with the contract of the tool, so an agent
+ * that came as JSON asks the same, without code.
+ *
+ * **Details**
+ *
+ * The condition is about a value with three members:
+ *
+ * - `arguments`: the arguments, as the person reads them and the handler receives them.
+ * - `context`: the `RunContext` of the run.
+ * - `source`: for each argument the place in which its texts and numbers are found. `"user"` is a message of the user, or an answer to a
+ *   question, in which the value is a word, or words, of its own; `"context"` a value of the `RunContext`; `"tool/<name>"` a result of a tool, and in a
+ *   plan `"step/<name>"` an output of a step. `"model"` is a value that is found nowhere: the model has made it, or made it of what
+ *   it has read. The first of them counts, and an argument whose values have several sources is `"mixed"`. In a run that another run has begun no
+ *   message is of the user.
+ *
+ * Name the sources that need no approval, as in the example, and not the others: a model can write a value of a tool in other words.
+ *
+ * A condition that names another member or parameter, a predicate or a text is refused with a `ToolContractError`. A condition
+ * that cannot be decided where the call is made (a pattern for RE2 without `Re2.layer`, more work than `Limits` allow) asks. So does code of `effect/ai`
+ * that knows no conditions.
+ *
+ * **Example** (Small amounts to recipients that the user has named)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolContract, ToolSettings, When } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Pay = Tool.make("pay", {
+ *   parameters: Schema.Struct({ to: Schema.String, amount: Schema.Finite }),
+ *   needsApproval: ToolSettings.approvalWhen(
+ *     When.or(When.field("arguments", "amount").greaterThan(100), When.field("source", "to").notEquals("user"))
+ *   )
+ * })
+ *
+ * const contract = await Effect.runPromise(ToolContract.fromTool(Pay))
+ * assert.strictEqual(contract.approval, "dynamic")
+ * assert.strictEqual(contract.request?.when?.kind, "or")
+ * ```
+ *
+ * @category approvals
+ * @since 0.1.0
+ */
+export const approvalWhen = (when: When): (() => boolean) => approvalConditions.policyOf(when)
 
 /**
  * True for a tool that is called again and again until its result changes, such as the status of a job: calls of it that repeat are

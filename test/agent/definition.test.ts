@@ -320,9 +320,10 @@ describe("AgentDefinition laws", () => {
     const lost = new Set(losses.map((loss) => loss.path))
     const { output, ...rest } = definition
     const kept = Object.entries(rest).filter(([name]) => !lost.has(`/${name}`))
-    const tools = Effect.forEach(definition.tools, ({ agent: _, ...tool }, i) =>
+    const tools = Effect.forEach(definition.tools, ({ agent: _, request, ...tool }, i) =>
       ToolContract.make({
         ...tool,
+        request: lost.has(`/tools/${i}/request`) ? undefined : request,
         timeout: lost.has(`/tools/${i}/agent`) ? Duration.seconds(10) : tool.timeout,
         success: lost.has(`/tools/${i}/success`) ? undefined : tool.success,
         failure: lost.has(`/tools/${i}/failure`) ? undefined : tool.failure,

@@ -1,7 +1,7 @@
 /** The order of names, by code points. */
 import { assert, describe } from "@effect/vitest"
 import { Schema } from "effect"
-import * as planNames from "#src/plan/internal/planNames.ts"
+import * as base from "#src/payload/internal/base.ts"
 import { test } from "../test.ts"
 
 /** By the code points of both, one after the other. */
@@ -21,7 +21,7 @@ describe("PLAN-2 the order of names", () => {
   test.prop("is that of their code points", { left: Name, right: Name }, function* ({ left, right }) {
     yield* []
     const [a, b] = [left.join(""), right.join("")]
-    assert.strictEqual(planNames.byCodePoint(a, b), reference(a, b), JSON.stringify([a, b]))
+    assert.strictEqual(base.byCodePoint(a, b), reference(a, b), JSON.stringify([a, b]))
   })
 
   test("has pairs after all that is one unit, and a beginning before the whole", function* () {
@@ -29,7 +29,7 @@ describe("PLAN-2 the order of names", () => {
     const sorted = ["", "a", "a\uFFFF", "a\u{1F600}", "a\u{1F600}b", "a\u{1F601}", "b"]
     for (const [index, left] of sorted.entries()) {
       for (const [other, right] of sorted.entries()) {
-        assert.strictEqual(planNames.byCodePoint(left, right), Math.sign(index - other))
+        assert.strictEqual(base.byCodePoint(left, right), Math.sign(index - other))
       }
     }
   })

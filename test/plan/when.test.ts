@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Result, Schema } from "effect"
-import * as condition from "#src/plan/internal/condition.ts"
+import * as condition from "#src/tool/internal/condition.ts"
 import * as retryPolicy from "#src/run/internal/retryPolicy.ts"
 import { PatternEngine } from "#src/payload/internal/patterns.ts"
 import { Json } from "effect-emissary/payload"

@@ -278,8 +278,15 @@ const schemaIssues = (
 }
 
 /** True if no text of a contract has a lone surrogate, which has no canonical form. */
-const isWellFormed = ({ annotations, failure, name, parameters, success }: ToolContract.ToolContract): boolean =>
-  [parameters, success, failure].every((json) => json === undefined || compileSchema.isWellFormed(json)) &&
+const isWellFormed = ({
+  annotations,
+  failure,
+  name,
+  parameters,
+  request,
+  success
+}: ToolContract.ToolContract): boolean =>
+  [parameters, success, failure, request].every((json) => json === undefined || compileSchema.isWellFormed(json)) &&
   !/\p{Surrogate}/u.test(name + (annotations.title ?? ""))
 
 const digestIssues = (path: string, tool: ToolContract.ToolContract): ReadonlyArray<PayloadError.Problem> => {

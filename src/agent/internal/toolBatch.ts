@@ -6,6 +6,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import { defined } from "../../payload/internal/values.ts"
@@ -16,7 +17,8 @@ import * as runTransition from "../../run/internal/runTransition.ts"
 import * as Question from "../../tool/Question.ts"
 import type * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
-import type * as ToolResult from "../../tool/ToolResult.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as argumentSources from "../../tool/internal/argumentSources.ts"
 import * as answers from "../../tool/internal/answers.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
@@ -195,13 +197,31 @@ const askAbout = (
     // For an approval policy that looks at it; most do not
     get messages() {
       return modelMessages.toPrompt(state.conversation).content
-    }
+    },
+    places: () => placesIn(agent, state)
   }
   return Effect.matchEffect(tool.needsApproval(checked, asked), {
     onFailure: (failure) => Effect.succeed<PreparedCall>({ runnable, result: failure }),
     onSuccess: (needed) => (needed ? request : Effect.succeed(ready))
   })
 }
+
+/**
+ * The texts of a conversation by their sources. A message is of a user only in a run that no other run has begun, and a summary is of the
+ * model. A person has answered the questions of the model.
+ */
+const placesIn = (agent: agentParts.ModelAgent, { conversation, depth }: runParts.State) =>
+  history.messages(conversation).flatMap((message): ReadonlyArray<argumentSources.Place> => {
+    if (message.role === "user") {
+      if (depth > 0 || history.hasMark(message, history.summaryMark)) return []
+      return [{ source: "user", texts: message.content.flatMap((part) => (part.type === "text" ? [part.text] : [])) }]
+    }
+    if (message.role !== "tool") return []
+    const { name, result } = message
+    const isAnswer = agent.tools.tools.get(name)?.contract.client === "question" && result._tag === "Success"
+    const texts = [...argumentSources.textsIn(result.value), ToolResult.text(result)]
+    return [{ source: isAnswer ? "user" : `tool/${name}`, texts }]
+  })
 
 /** Runs the calls of one answer and records their results. */
 export const runTools = Effect.fnUntraced(function* (

@@ -241,7 +241,7 @@ const lossesOf = ({
   ...lossIf(guards !== undefined, "/guards", "the guards"),
   ...lossIf(repeatedCalls !== undefined, "/repeatedCalls", "the limits of calls that repeat"),
   ...lossIf(perRun !== undefined, "/perRun", "that the parts of an agent are found for each run"),
-  ...tools.flatMap(({ agent, annotations, approval, client, failure, handoff, success }, index) => {
+  ...tools.flatMap(({ agent, annotations, approval, client, failure, handoff, request, success }, index) => {
     const path = `/tools/${index}`
     const asTool = "that a tool is an agent (written as a tool with a timeout of 10 seconds)"
     return [
@@ -250,6 +250,7 @@ const lossesOf = ({
       ...lossIf(success !== undefined, `${path}/success`, "the schema of a tool's result"),
       ...lossIf(failure !== undefined, `${path}/failure`, "the schema of a tool's failure"),
       ...lossIf(approval !== "never", `${path}/approval`, "that a tool's calls need approval"),
+      ...lossIf(request !== undefined, `${path}/request`, "which calls of a tool ask"),
       ...lossIf(client !== undefined, `${path}/client`, "that the front end makes a tool's calls"),
       ...lossIf(Object.keys(annotations).length > 0, `${path}/annotations`, "the annotations of a tool")
     ]

@@ -93,3 +93,13 @@ export const warnOnce = (): ((text: string) => Effect.Effect<void>) => {
       return Effect.logWarning(text)
     })
 }
+
+/** The order of names and texts by code points: JavaScript's own is by UTF-16 code units. */
+export const byCodePoint = (left: string, right: string): -1 | 0 | 1 => {
+  let at = 0
+  while (at < left.length && left.charCodeAt(at) === right.charCodeAt(at)) at++
+  // The second half of a pair alone does not have the order of the pair
+  if (/^[\uD800-\uDBFF]$/.test(left[at - 1] ?? "")) at--
+  const [a, b] = [left.codePointAt(at) ?? -1, right.codePointAt(at) ?? -1]
+  return a < b ? -1 : a > b ? 1 : 0
+}

@@ -248,3 +248,19 @@ export const encodeUnchecked = <T, RE = never>(
   const run = base.once(() => Schema.encodeUnknownEffect(codec, schemaOptions(options)))
   return (value) => Effect.catch(run()(value), (error) => failDecoding(error, value, options))
 }
+
+/** A member of a tagged union whose JSON has the tag under `kind`, in another spelling. `keys` renames other members. */
+export const kindStruct = <
+  const Kind extends string,
+  const Tag extends string,
+  Fields extends Schema.Struct.Fields,
+  const Keys extends { readonly [K in keyof Fields]?: PropertyKey }
+>(
+  kind: Kind,
+  tag: Tag,
+  fields: Fields,
+  keys: Keys
+) =>
+  Schema.Struct({ _tag: Schema.Literal(kind).transform(tag), ...fields }).pipe(
+    Schema.encodeKeys({ _tag: "kind", ...keys })
+  )

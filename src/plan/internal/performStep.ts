@@ -34,6 +34,7 @@ import * as runTransition from "../../run/internal/runTransition.ts"
 import * as Question from "../../tool/Question.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as questions from "../../tool/internal/answers.ts"
+import * as argumentSources from "../../tool/internal/argumentSources.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -44,7 +45,7 @@ import type { PlanEvent } from "../PlanEvent.ts"
 import type * as PlanRun from "../PlanRun.ts"
 import * as Reference from "../Reference.ts"
 import * as Step from "../Step.ts"
-import * as condition from "./condition.ts"
+import * as condition from "../../tool/internal/condition.ts"
 import * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
@@ -631,6 +632,15 @@ const isRetryable = new Set(["timeout_error", "remote_unavailable"])
 const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
   failedAttempt(type, message, { retryable: isRetryable.has(type) })
 
+/** The texts of a run by their sources. Its input is of a user only where no other run has begun it. */
+const placesIn = ({ depth, history, input }: PlanRun.State): ReadonlyArray<argumentSources.Place> => [
+  ...(depth === 0 ? [{ source: "user", texts: [input.task, ...argumentSources.textsIn(input.payload)] }] : []),
+  ...Chunk.toReadonlyArray(history).map(({ output, step }) => ({
+    source: `step/${step}`,
+    texts: argumentSources.textsIn(output)
+  }))
+]
+
 /**
  * Runs a tool. A call that was approved runs as it was, whatever its references read by now, and asks again where the tool
  * is another one by now.
@@ -683,7 +693,7 @@ const runTool = Effect.fnUntraced(function* (
   } else if (ask !== undefined) {
     return { _tag: "Paused", request: yield* asks }
   } else if (tool !== undefined) {
-    const about = { callId: step, context: state.context, messages: [] }
+    const about = { callId: step, context: state.context, messages: [], places: () => placesIn(state) }
     const needed = yield* Effect.result(tool.needsApproval(call.arguments, about))
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
     if (needed.success) return { _tag: "Paused", request: yield* asks }

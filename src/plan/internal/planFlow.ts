@@ -7,15 +7,14 @@ import * as base from "../../payload/internal/base.ts"
 import { equalsJson } from "../../payload/internal/values.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
-import * as When from "../When.ts"
-import * as condition from "./condition.ts"
-import * as planNames from "./planNames.ts"
+import * as When from "../../tool/When.ts"
+import * as condition from "../../tool/internal/condition.ts"
 import * as stepFlow from "../../run/internal/stepFlow.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /** By code points, each once. */
 export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
-  Array.from(new Set(names)).sort(planNames.byCodePoint)
+  Array.from(new Set(names)).sort(base.byCodePoint)
 
 /** The references in the context of a step, as a list in any case. */
 export const contextReferences = (context: PlanDefinition.StepDefinition["context"]): ReadonlyArray<Reference> =>

@@ -2,7 +2,6 @@
  * Names and limits of plans: valid names, suggestions for a misspelled one, and the form of names and values in messages.
  */
 
-import * as Schema from "effect/Schema"
 import * as base from "../../payload/internal/base.ts"
 
 export const stepTypeId = "~effect-emissary/plan/Step"
@@ -48,16 +47,6 @@ export const isPlainText = (name: string): boolean => isShort(name) && !control.
 
 export const plainTextRule = `text without control characters, at most ${maxNameLength} characters`
 
-/** The order of names and texts by code points: JavaScript's own is by UTF-16 code units. */
-export const byCodePoint = (left: string, right: string): -1 | 0 | 1 => {
-  let at = 0
-  while (at < left.length && left.charCodeAt(at) === right.charCodeAt(at)) at++
-  // The second half of a pair alone does not have the order of the pair
-  if (/^[\uD800-\uDBFF]$/.test(left[at - 1] ?? "")) at--
-  const [a, b] = [left.codePointAt(at) ?? -1, right.codePointAt(at) ?? -1]
-  return a < b ? -1 : a > b ? 1 : 0
-}
-
 /** The most names in a message. */
 const maxListed = 20
 
@@ -66,22 +55,6 @@ export const listNames = (names: ReadonlyArray<string>): string => {
   const listed = names.slice(0, maxListed).map(base.quote).join(", ")
   return names.length > maxListed ? `${listed} and ${names.length - maxListed} more` : listed
 }
-
-/** A member of a tagged union whose JSON has the tag under `kind`, in another spelling. `keys` renames other members. */
-export const kindStruct = <
-  const Kind extends string,
-  const Tag extends string,
-  Fields extends Schema.Struct.Fields,
-  const Keys extends { readonly [K in keyof Fields]?: PropertyKey }
->(
-  kind: Kind,
-  tag: Tag,
-  fields: Fields,
-  keys: Keys
-) =>
-  Schema.Struct({ _tag: Schema.Literal(kind).transform(tag), ...fields }).pipe(
-    Schema.encodeKeys({ _tag: "kind", ...keys })
-  )
 
 const maxLine = 120
 

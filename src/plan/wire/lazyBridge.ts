@@ -14,7 +14,7 @@ import * as base from "../../payload/internal/base.ts"
 import { defined, equalsJson, isObject, kindOf, own } from "../../payload/internal/values.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
-import type * as condition from "../internal/condition.ts"
+import type * as condition from "../../tool/internal/condition.ts"
 import * as planDraft from "../internal/planDraft.ts"
 import * as planFlow from "../internal/planFlow.ts"
 import * as planNames from "../internal/planNames.ts"
@@ -160,7 +160,7 @@ const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
     writes: step.writes || undefined,
     output: schemaName("output"),
     input: schemaName("input"),
-    routes: routes && [...new Set(routes.map(({ to }) => to))].sort(planNames.byCodePoint),
+    routes: routes && [...new Set(routes.map(({ to }) => to))].sort(base.byCodePoint),
     routes_by: step.routesBy,
     after_branches: step.afterBranches
   })
@@ -229,7 +229,7 @@ const makeSchemaLosses = (version: 1 | 2) => {
 /** Routes are written sorted, and each target once. */
 const routeLosses = (path: string, { name, routes = [] }: planDraft.DraftStep): ReadonlyArray<Loss> => {
   const targets = routes.map(({ to }) => to)
-  const sorted = targets.toSorted(planNames.byCodePoint)
+  const sorted = targets.toSorted(base.byCodePoint)
   const isSorted = targets.every((to, index) => to === sorted[index])
   return [
     ...(isSorted ? [] : [{ path, what: `the order of the routes of ${base.quote(name)} (written sorted by name)` }]),

@@ -36,8 +36,10 @@ import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as ToolSettings from "../ToolSettings.ts"
+import type * as argumentSources from "./argumentSources.ts"
 import * as callContext from "./callContext.ts"
 import { ClientSide } from "./clientSide.ts"
+import * as requestTerms from "./requestTerms.ts"
 import * as toolCall from "./toolCall.ts"
 /** Puts the hints of a contract back onto a tool. */
 export const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]): Context.Context<never> => {
@@ -162,6 +164,8 @@ export interface ApprovalContext {
   readonly callId: string
   readonly context: Json.JsonObject
   readonly messages: ReadonlyArray<Prompt.Message>
+  /** The places in which values of the arguments are found; none by default. */
+  readonly places?: () => ReadonlyArray<argumentSources.Place>
 }
 
 type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
@@ -256,7 +260,8 @@ const stricterOf = (given: ToolContract.ToolContract, here: ToolContract.ToolCon
     description: given.description,
     parameters: given.parameters,
     timeout: Duration.min(given.timeout, here.timeout),
-    approval: approvals.findLast((approval) => approval === given.approval || approval === here.approval)
+    approval: approvals.findLast((approval) => approval === given.approval || approval === here.approval),
+    request: requestTerms.stricter(given, here)
   })
 
 /** From the weakest to the strictest. */
@@ -396,7 +401,7 @@ const stubOf = (
     parameters,
     own: undefined,
     result,
-    needsApproval: () => Effect.succeed(contract.approval !== "never"),
+    needsApproval: (args, about) => asksByData(contract, args, about),
     normalize: (_, args) => Effect.succeed(args),
     body: Option.none()
   }
@@ -439,19 +444,28 @@ const refusedPart = (
   return new ToolContract.ToolContractError({ tool, part, path, problem: message })
 }
 
+/** The need for an approval as the contract alone has it: code that is not here would ask. */
+const asksByData = (
+  { approval, parameters, request }: ToolContract.ToolContract,
+  args: Json.JsonObject,
+  { context, places }: ApprovalContext
+): Effect.Effect<boolean> =>
+  approval === "dynamic" && request?.when !== undefined
+    ? requestTerms.holds(request.when, parameters, { arguments: args, context, places })
+    : Effect.succeed(approval !== "never")
+
 /** The stricter of the contract's approval and the tool's. */
 const makeApproval = (
   contract: ToolContract.ToolContract,
   tool: Tool.Any,
   captured: Context.Context<never>
 ): NeedsApproval => {
-  if (contract.approval === "always") return () => Effect.succeed(true)
-  const ask = tool.needsApproval
-  // the contract leaves the decision to code that is not here
-  if (typeof ask !== "function") return () => Effect.succeed(contract.approval === "dynamic")
+  const ask = requestTerms.codeOf(tool)
+  const byData: NeedsApproval = (args, context) => asksByData(contract, args, context)
+  if (contract.approval === "always" || ask === undefined) return byData
   const decode = makeDecoder(tool)
   const within = withinCall(contract, captured)
-  return (args, context) =>
+  const byCode: NeedsApproval = (args, context) =>
     within(
       context.context,
       Effect.flatMap(decode(args), (decoded) => {
@@ -461,6 +475,9 @@ const makeApproval = (
         return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
       })
     )
+  if (contract.request?.when === undefined) return byCode
+  return (args, context) =>
+    Effect.flatMap(byData(args, context), (needed) => (needed ? Effect.succeed(true) : byCode(args, context)))
 }
 
 /** Runs code of a tool that decides about a call, with the services and the time of its handler. */

@@ -9,6 +9,7 @@ import * as Digest from "../../payload/Digest.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { defined, type JsonObject } from "../../payload/internal/values.ts"
+import type { RequestTerms } from "./requestTerms.ts"
 
 /** The part of a contract that its digest covers. */
 interface Content {
@@ -18,6 +19,7 @@ interface Content {
   readonly failure?: JsonObject | undefined
   readonly timeout: Duration.Duration
   readonly approval: string
+  readonly request?: RequestTerms | undefined
   readonly client?: string | undefined
   readonly annotations: object
 }
@@ -29,14 +31,14 @@ const known = new WeakMap<object, string>()
 export const digestOf = (contract: Content): Result.Result<string, PayloadError.PayloadError> => {
   const before = known.get(contract)
   if (before !== undefined) return Result.succeed(before)
-  const { annotations, approval, client, failure, name, parameters, success, timeout } = contract
+  const { annotations, approval, client, failure, name, parameters, request, success, timeout } = contract
   const text = Digest.canonicalize({
     name,
     parameters,
     ...defined({ success, failure }),
     timeout: Duration.isFinite(timeout) ? Duration.toMillis(timeout) : "infinity",
     approval,
-    ...defined({ client }),
+    ...defined({ request, client }),
     // Sound: anything but JSON has no canonical form
     annotations: defined(annotations) as JsonObject
   })
@@ -68,8 +70,9 @@ export const withDigest = <C extends Content>(contract: C): C & { readonly diges
 export const raised = <A extends object>(
   contract: Content & { readonly description?: string; readonly annotations: A }
 ) => {
-  const { annotations, description, failure, name, parameters, success, timeout } = contract
-  const made = { name, description, parameters, success, failure, timeout, approval: "always" as const, annotations }
+  const { annotations, description, failure, name, parameters, request, success, timeout } = contract
+  const approval = "always" as const
+  const made = { name, description, parameters, success, failure, timeout, approval, request, annotations }
   return hasDigest(contract) ? Object.defineProperty(made, "digest", later) : made
 }
 

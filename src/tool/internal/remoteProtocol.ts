@@ -116,7 +116,8 @@ const Contract = Schema.Struct({
   timeout: Schema.NullOr(Schema.Finite).annotate({ description: "In milliseconds; null: none" }),
   approval: ToolContract.ToolContract.fields.approval.annotate({
     description: "Whether a human must agree before the caller calls"
-  })
+  }),
+  request: Schema.optionalKey(JsonObject.annotate({ description: "Which calls of a dynamic approval ask" }))
 }).annotate({ identifier: "ToolContractV1" })
 
 /** The body of the answer to `GET /tools`. */

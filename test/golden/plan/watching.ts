@@ -6,7 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { type Case, equal, isObject, list, read } from "../family.ts"
 import { inputOf, load } from "./run.ts"
 import * as V from "./vocabulary.ts"
-import * as condition from "#src/plan/internal/condition.ts"
+import * as condition from "#src/tool/internal/condition.ts"
 import * as planTransition from "#src/run/internal/planTransition.ts"
 import * as planRunParts from "#src/run/internal/planRunParts.ts"
 

@@ -1,5 +1,5 @@
 /**
- * Conditions of routes, as data.
+ * Conditions of routes and of approvals, as data.
  *
  * A condition is a small tree of tagged objects. It can be written to JSON, drawn and
  * compared, and it means the same wherever it is read. Only {@link custom} names code,
@@ -8,7 +8,8 @@
  * **When to use**
  *
  * As the second half of a step's `routes`:
- * `routes: [["apology", When.field("items").empty()]]`.
+ * `routes: [["apology", When.field("items").empty()]]`. Or in `ToolSettings.approvalWhen`, for the calls of a tool that a person
+ * has to approve: the payload is then an object of the arguments, the context and their sources.
  *
  * **Details**
  *

@@ -11,10 +11,8 @@ import * as base from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import { defaultLimits } from "../../payload/internal/limits.ts"
 import * as Patterns from "../../payload/internal/patterns.ts"
+import { kindStruct } from "../../payload/internal/problems.ts"
 import { equalsJson, isArray, isObject, own } from "../../payload/internal/values.ts"
-import * as planNames from "./planNames.ts"
-
-const kindStruct = planNames.kindStruct
 
 export type Path = ReadonlyArray<string | number>
 
@@ -90,6 +88,13 @@ const innerOf = (when: When): ReadonlyArray<readonly [path: Path, when: When]> =
     default:
       return []
   }
+}
+
+/** A condition with all conditions inside it, and the place of each in JSON. It has been analyzed. */
+export const partsOf = (root: When): ReadonlyArray<readonly [path: Path, when: When]> => {
+  const parts: Array<readonly [path: Path, when: When]> = [[[], root]]
+  for (const [at, when] of parts) for (const [path, one] of innerOf(when)) parts.push([[...at, ...path], one])
+  return parts
 }
 
 /** The analysis of a condition without problems, predicates and patterns. */
@@ -198,10 +203,12 @@ export const customsOf = (when: When): ReadonlyArray<string> => {
 /** Accepts what some engine can run, for checks that do not know the host of a condition. */
 const anyEngine: Patterns.PatternEngine = { compile: () => ({ perCharacter: 0, test: constFalse }) }
 
+/** The problems of a condition under whatever engine. */
+export const problemsAnywhere = (when: When): ReadonlyArray<ConditionProblem> =>
+  analyzeOnce(when, freshTank(), anyEngine).problems
+
 export const When: Schema.Codec<When, unknown> = Shape.check(
-  Schema.makeFilter((when) =>
-    analyzeOnce(when, freshTank(), anyEngine).problems.map(({ path, reason }) => ({ path, issue: reason }))
-  )
+  Schema.makeFilter((when) => problemsAnywhere(when).map(({ path, reason }) => ({ path, issue: reason })))
 )
 
 /** The number of regular expressions in a condition; none of them is compiled. */
@@ -232,7 +239,7 @@ const isEmpty = (value: Schema.Json): boolean => {
 
 /** The order of two values; undefined if they cannot be compared. */
 const compareValues = (left: Schema.Json, right: number | string): -1 | 0 | 1 | undefined => {
-  if (typeof left === "string" && typeof right === "string") return planNames.byCodePoint(left, right)
+  if (typeof left === "string" && typeof right === "string") return base.byCodePoint(left, right)
   if (typeof left !== "number" || typeof right !== "number") return undefined
   return left < right ? -1 : left > right ? 1 : 0
 }
