@@ -1,5 +1,5 @@
 /**
- * Extracts every fenced TypeScript example of README.md, CONTRIBUTING.md, docs/*.md and of the doc comments under src into
+ * Extracts every fenced TypeScript example of README.md, CONTRIBUTING.md, docs/*.md, the skill and of the doc comments under src into
  * `.generated/doc-examples`, one module per example.
  *
  * A generated module keeps the line numbers of its origin: line 42 of `src/payload/Json.ts.42.ts` is line 42 of
@@ -29,7 +29,7 @@ export interface DocModule extends DocExample {
 export const root = fileURLToPath(new URL("..", import.meta.url))
 export const generated = join(root, ".generated", "doc-examples")
 
-const sources = ["README.md", "CONTRIBUTING.md", "docs/*.md", "src/**/*.ts"]
+const sources = ["README.md", "CONTRIBUTING.md", "docs/*.md", "skills/*/SKILL.md", "src/**/*.ts"]
 const scripts = /^(ts|tsx|typescript|js|jsx|javascript|mts|mjs|cts|cjs)\b/
 
 interface Line {

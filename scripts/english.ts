@@ -24,7 +24,7 @@ const patterns: Record<Area, ReadonlyArray<string>> = {
   scripts: ["scripts/**/*.ts", "bench/**/*.ts"],
   "test names": ["test/**/*.test.ts"],
   "test comments": ["test/**/*.ts"],
-  pages: ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md"]
+  pages: ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "skills/*/SKILL.md"]
 }
 
 interface Text {

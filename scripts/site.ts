@@ -7,7 +7,7 @@
 import { spawnSync } from "node:child_process"
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, posix } from "node:path"
-import { repository } from "../site/pages.ts"
+import { groups, repository } from "../site/pages.ts"
 import { root } from "./sources.ts"
 
 const site = join(root, "site")
@@ -93,12 +93,34 @@ const assemble = (): void => {
   }
 }
 
+/** The first sentence of a page. */
+const summary = (text: string): string =>
+  /^[A-Z][^]*?[.:](?=\s)/m
+    .exec(text.replace(/^#.*$/gm, ""))?.[0]
+    .replaceAll("\n", " ")
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1") ?? ""
+
+/** The pages for language models: a list of them (https://llmstxt.org), and all of them as one text. */
+const writeForModels = (): void => {
+  const page = (name: string) => readFileSync(join(root, "docs", `${name}.md`), "utf8")
+  const readme = readFileSync(join(root, "README.md"), "utf8")
+  const [, slogan = "", about = ""] = readme.split("\n\n")
+  const list = groups.map(
+    ({ pages, title }) =>
+      `## ${title}\n\n${pages.map((it) => `- [${it.title}](${it.name}.html): ${summary(page(it.name))}`).join("\n")}\n`
+  )
+  write(join(assembled, "public", "llms.txt"), [`# Emissary\n\n> ${slogan}\n\n${about}\n`, ...list].join("\n"))
+  const all = [readme, ...groups.flatMap(({ pages }) => pages.map(({ name }) => page(name)))]
+  write(join(assembled, "public", "llms-full.txt"), all.join("\n\n"))
+}
+
 if (import.meta.main) {
   if (!existsSync(join(site, "node_modules"))) {
     process.stderr.write("expected the tools of the site: npm ci --prefix site\n")
     process.exit(1)
   }
   assemble()
+  writeForModels()
   prepareDeclarations()
   node("typedoc/bin/typedoc", "--options", "typedoc.json")
   node("vitepress/bin/vitepress.js", "build", ".")

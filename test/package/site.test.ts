@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Run } from "effect-emissary"
+import { encode } from "gpt-tokenizer"
 import { glob } from "../../scripts/sources.ts"
 import { relink } from "../../scripts/site.ts"
 import { pages } from "../../site/pages.ts"
@@ -46,6 +47,10 @@ describe("DOCS-2 the site", () => {
     )
     assert.deepStrictEqual(copied, ["bench/p.svg"])
   })
+})
+
+it("DOCS-4 the skill has fewer than 3,000 tokens", () => {
+  assert.isBelow(encode(text("skills/effect-emissary/SKILL.md")).length, 3_000)
 })
 
 describe("DOCS-2 the page about errors", () => {
