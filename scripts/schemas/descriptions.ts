@@ -43,7 +43,13 @@ export const descriptions: { readonly [place: string]: { readonly [member: strin
       'Present for a tool without code: a front end makes the call ("call"), or a person answers it ("question").',
     annotations: "Hints about the tool.",
     digest: "The digest of the contract. Leave it out of a file that is written by hand.",
-    agent: "The definition of the agent that the tool is."
+    agent: "The definition of the agent that the tool is, or passes the conversation on to.",
+    handoff: "Present for a tool whose call passes the conversation on to another agent."
+  },
+  handoff: {
+    agent: "The name of the agent that answers from there on.",
+    turns: "The number of the newest turns that the agent sees; default all.",
+    tool_calls: "false leaves out the calls of tools and their results; default: the agent sees them."
   },
   annotations: {
     title: "A title for people.",
