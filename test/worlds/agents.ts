@@ -18,6 +18,13 @@ export type Answer =
   | { readonly _tag: "Calls"; readonly calls: ReadonlyArray<{ readonly name: string; readonly key: string }> }
   | { readonly _tag: "Failure" }
 
+/** The instructions of the agent of a session, and of the agent that the conversation is passed on to. */
+export const instructions = { first: "You work.", mate: "You work too." } as const
+
+/** True where the other agent has the conversation. */
+export const isMates = (messages: ReadonlyArray<Said>): boolean =>
+  messages.findLast(({ role }) => role === "system")?.text.endsWith(instructions.mate) === true
+
 /** The answer of the model to a conversation. */
 export const answerTo = (messages: ReadonlyArray<Said>): Answer => {
   const last = messages.findLastIndex(({ role }) => role === "user")
@@ -28,7 +35,7 @@ export const answerTo = (messages: ReadonlyArray<Said>): Answer => {
   // A model that repeats itself makes the same call until its run ends
   if (circle >= 0 && answered >= circle) return { _tag: "Calls", calls: [{ name: "look", key: `${key}/circle` }] }
   const step = steps[answered]
-  if (step === undefined) return { _tag: "Text", text: `re: ${text}` }
+  if (step === undefined) return { _tag: "Text", text: `${isMates(messages) ? "mate " : ""}re: ${text}` }
   if (step === "fails") return { _tag: "Failure" }
   return { _tag: "Calls", calls: step.split(" ").map((name, index) => ({ name, key: `${key}/${answered}/${index}` })) }
 }
@@ -83,7 +90,7 @@ const more = [...Object.values(asking.tools), AskUser]
 export const tools = ["once", "again", "pay", "broken"] as const
 
 /** The names of the tools of the agents that have everything, each as often as it is here. `hang` is the last one. */
-export const moreTools = [...tools, "once", "again", "slow", "late", "boss", "boss", "hang"] as const
+export const moreTools = [...tools, "once", "again", "slow", "late", "boss", "boss", "over", "over", "hang"] as const
 
 export const handlers = toolkit.toLayer(
   Effect.map(Ledger, ({ ended, started }) => {
@@ -180,7 +187,37 @@ export const other = Agent.make("other", { instructions: "You do something else.
 /** The services of the agents, in each process. */
 export const layer = Layer.mergeAll(handlers, askingHandlers, model)
 
-const common = { instructions: "You work.", maxSteps: 64 }
+const common = { instructions: instructions.first, maxSteps: 64 }
+
+const { again, broken, once, pay } = toolkit.tools
+
+const others = [pay, broken, ...Object.values(slowToolkit.tools)]
+
+const renamed = Toolkit.make(Tool.make("once_more", parts))
+
+const parameters = Schema.Struct({ key: Schema.String, reason: Schema.String })
+
+const changed = Toolkit.make(Tool.make("again", { ...parts, parameters }).annotate(Tool.Idempotent, true))
+
+type Own =
+  | typeof once
+  | typeof again
+  | (typeof others)[number]
+  | ReturnType<typeof bossOf>
+  | typeof renamed.tools.once_more
+  | typeof changed.tools.again
+
+/** The tools of an agent that passes its conversation on to another agent with the same tools, and gets it back. */
+const withMate = (name: string, toolkit: ReadonlyArray<Own>, options: Partial<typeof models> = {}) => {
+  const over = { name: "over", reason: parts.parameters } as const
+  const mate = Agent.make("mate", {
+    ...common,
+    ...options,
+    instructions: instructions.mate,
+    toolkit: [...toolkit, Agent.handoff(name, over)]
+  })
+  return [...toolkit, Agent.handoff(mate, over)] as const
+}
 
 /** An agent behind a tool, behind whose tool an agent asks a person. */
 const bossOf = (options: Partial<typeof models> = {}) => {
@@ -193,27 +230,26 @@ const bossOf = (options: Partial<typeof models> = {}) => {
   return Agent.asTool(manager, { name: "boss", description: "Has a clerk pay" })
 }
 
-const { again, broken, once, pay } = toolkit.tools
-
-const others = [pay, broken, ...Object.values(slowToolkit.tools)]
-
-const renamed = Toolkit.make(Tool.make("once_more", parts))
-
-const parameters = Schema.Struct({ key: Schema.String, reason: Schema.String })
-
-const changed = Toolkit.make(Tool.make("again", { ...parts, parameters }).annotate(Tool.Idempotent, true))
-
 /** The agent of the layer, where it has everything. */
-export const staff = Agent.make("worker", { ...common, toolkit: [once, again, ...others, bossOf()] })
+export const staff = Agent.make("worker", {
+  ...common,
+  toolkit: withMate("worker", [once, again, ...others, bossOf()])
+})
 
 /** The same agent in another release. */
 export const staffIn = {
-  renamed: Agent.make("worker", { ...common, toolkit: [renamed.tools.once_more, again, ...others, bossOf()] }),
-  changed: Agent.make("worker", { ...common, toolkit: [once, changed.tools.again, ...others, bossOf()] }),
+  renamed: Agent.make("worker", {
+    ...common,
+    toolkit: withMate("worker", [renamed.tools.once_more, again, ...others, bossOf()])
+  }),
+  changed: Agent.make("worker", {
+    ...common,
+    toolkit: withMate("worker", [once, changed.tools.again, ...others, bossOf()])
+  }),
   unprepared: Agent.make("worker", {
     ...common,
     instructions: Effect.fail("the database is away"),
-    toolkit: [once, again, ...others, bossOf()]
+    toolkit: withMate("worker", [once, again, ...others, bossOf()])
   })
 }
 
@@ -222,7 +258,7 @@ export const poet = Agent.encode(
   Agent.make("poet", {
     ...common,
     ...models,
-    toolkit: [once, again, ...others, bossOf(models)]
+    toolkit: withMate("poet", [once, again, ...others, bossOf(models)], models)
   })
 )
 

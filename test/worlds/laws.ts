@@ -81,13 +81,14 @@ const areQueued = (
 
 const checkLook = (look: Look, judged: ReadonlyMap<string, Judged>, rules: Rules): string | undefined => {
   if (look._tag === "State") {
-    const { cursor, failure, messages, outcome, queue, requests, sequence, status } = look.state
+    const { activeAgent, cursor, failure, messages, outcome, queue, requests, sequence, status } = look.state
     const model = judged.get(lifeOf(cursor))?.models[sequence]
     if (model === undefined) return undefined
     const { queue: expected, steers, ...rest } = shown(model, rules)
     const found = {
       status,
       messages,
+      isMates: activeAgent === "mate",
       requests: requests.map(placeOf),
       outcome,
       failure: failure?.reason

@@ -6,7 +6,7 @@
  */
 import type { Run } from "effect-emissary"
 import type { Session } from "effect-emissary/session"
-import { answerTo, resultOf, type Said, taskOf } from "./agents.ts"
+import { answerTo, instructions, isMates, resultOf, type Said, taskOf } from "./agents.ts"
 
 interface Call {
   readonly id: string
@@ -39,6 +39,8 @@ export interface Model {
   readonly isBegun: boolean
   readonly isResumed: boolean
   readonly isInterrupted: boolean
+  /** A call has passed the conversation on, and the other agent does not have it yet. */
+  readonly isHanding?: boolean
   /** The message that was taken had been stopped before: it is not answered. */
   readonly isSilent?: boolean
   readonly outcome?: string
@@ -80,7 +82,12 @@ export const rules = {
   /** A turn under way is steered by the first message of the queue that steers, wherever it is. */
   steered: ({ queue, steers }: Pick<Model, "queue" | "steers">) => queue.find((id) => steers.includes(id)),
   /** A message that steers enters where a model is asked next. */
-  isSteerable: ({ calls, said }: Model) => calls.length === 0 && said.at(-1)?.isLast !== true,
+  isSteerable: ({ calls, isHanding, said }: Model) =>
+    calls.length === 0 && isHanding !== true && said.at(-1)?.isLast !== true,
+  /** Of several handoffs of one answer the first one counts. */
+  isPassedOn: ({ isHanding }: Model) => isHanding !== true,
+  /** The conversation is passed on when no call is open, and before a model is asked. */
+  mayHandOver: ({ calls, isHanding }: Model) => calls.length === 0 && isHanding === true,
   /** A message that is taken while calls are open enters the conversation with the last result. */
   enters: ({ calls }: Model) => calls.length === 0,
   /** A call starts if it needs no approval, or has it. */
@@ -108,6 +115,7 @@ export const rules = {
       ...pendingOf(from)
     ],
     isBegun: from.isBegun,
+    isHanding: from.isHanding === true,
     ...(from.isBegun && { outcome: from.outcome === undefined || from.calls.length > 0 ? "Interrupted" : from.outcome })
   }),
   /** A failed turn leaves messages that wait. */
@@ -222,11 +230,26 @@ const finish = (
   const isRun = call.status === "started" && type !== "interrupted" && !isRefused
   const isLost = JSON.stringify(result).includes(`"outcome":"unknown"`)
   if (isLost !== (call.status === "started" && type === "interrupted")) return `${call.key} was ${call.status}: ${text}`
-  if (isRun && text !== resultOf(call.name, call.key)) return `${call.key} has the result ${text}`
+  const isPassedOn = call.name === "over" && rules.isPassedOn(self)
+  const isOf = call.name === "over" ? passes(self, isPassedOn, type).test(text) : text === resultOf(call.name, call.key)
+  if (isRun && !isOf) return `${call.key} has the result ${text}`
   if (call.status !== "started" && !isRefused && !rules.isSettled(call, self, type))
     return `${call.key} has a result and did not start`
   const said = { role: "tool", text: isRun ? `${call.name} ${text}` : `${call.name} ${type}` }
-  return settled(rules, { ...self, calls: self.calls.filter((one) => one !== call), said: [...self.said, said] })
+  const isHanding = self.isHanding === true || (isRun && isPassedOn)
+  const calls = self.calls.filter((one) => one !== call)
+  return settled(rules, { ...self, isHanding, calls, said: [...self.said, said] })
+}
+
+/** The text of the result of a call that passes the conversation on, or comes after another one that does. */
+const passes = ({ said }: Model, isPassedOn: boolean, type: string): RegExp => {
+  const to = isMates(said) ? "(worker|poet)" : "mate"
+  if (isPassedOn !== (type === "success")) return /^no result/
+  return new RegExp(
+    isPassedOn
+      ? `^"${to}" answers from here on\\.$`
+      : `^The first handoff of an answer counts, which was to "${to}"\\.$`
+  )
 }
 
 const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
@@ -258,6 +281,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
     }
     case "StepStarted":
       if (self.isSilent === true) return "a message that was stopped is answered"
+      if (self.isHanding === true) return "a model is asked before the conversation is passed on"
       if (self.mayRepeat !== true && rules.isLoop(timesOf(self))) return "a model that repeats itself is asked again"
       return isOver || self.calls.length > 0 ? "a model is asked while calls are open, or after the end" : self
     case "ModelAnswered": {
@@ -313,6 +337,14 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
           )
     case "ToolFinished":
       return finish(rules, self, event.message)
+    case "HandedOff": {
+      const { content } = event.message
+      const wanted = isMates(self.said) ? instructions.first : instructions.mate
+      const isRight = !isOver && !self.isInterrupted && rules.mayHandOver(self)
+      return isRight && content === `These instructions replace all earlier ones:\n\n${wanted}`
+        ? { ...self, isHanding: false, said: [...self.said, { role: "system", text: content }] }
+        : `the conversation is passed on to ${event.agent}: ${content}`
+    }
     case "RunInterrupted":
       return { ...self, isInterrupted: true }
     case "ConversationRewound": {
@@ -328,6 +360,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
         said,
         calls: rules.callsAfterRewind(self.calls),
         pending: [],
+        isHanding: false,
         // A call of a later answer may have the same id
         decisions: [],
         isInterrupted: false,
@@ -339,7 +372,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       const outcome = event.outcome._tag
       const isRight =
         outcome === "Completed"
-          ? self.calls.length === 0 && answerTo(self.said)._tag === "Text"
+          ? self.calls.length === 0 && self.isHanding !== true && answerTo(self.said)._tag === "Text"
           : outcome === "AwaitingApproval"
             ? self.calls.length > 0 && self.calls.every(isWaiting(rules))
             : outcome === "LoopDetected"
@@ -464,6 +497,7 @@ export const shown = (self: Model, rules: Rules) => {
   return {
     status: rules.works(self) ? "running" : requests.length > 0 ? "waiting" : "idle",
     messages: self.said.length,
+    isMates: isMates(self.said),
     queue: [...dueOf(self), ...self.held],
     steers: self.steers,
     requests,

@@ -165,6 +165,8 @@ const wrong: { readonly [Rule in keyof Rules]: Rules[Rule] } = {
   taken: (due) => due.at(-1),
   steered: ({ queue, steers }) => queue.findLast((id) => steers.includes(id)),
   isSteerable: ({ calls, said }) => calls.length > 0 || said.at(-1)?.isLast === true,
+  isPassedOn: ({ isHanding }) => isHanding === true,
+  mayHandOver: ({ isHanding }) => isHanding !== true,
   enters: () => true,
   starts: ({ status }) => status === "asked",
   isAnswer: () => false,
