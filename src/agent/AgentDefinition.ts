@@ -48,7 +48,7 @@ export {
    * - `timeouts`: limits of the time of each attempt of a model call in milliseconds, see `Agent.ModelTimeouts`; absent means none.
    * - `toolChoice`: the tools that the model may or must call, see `Agent.ToolChoice`; absent means `"auto"`.
    * - `concurrency`: the number of calls of one answer that run at a time; absent means as the tool runtime has it.
-   * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`; absent means without a limit.
+   * - `budget`: what a run may use for each message of the user, see `Budget.Limits`; absent means without a limit.
    * - `repeatedCalls`: the numbers of equal calls in a row at which the model gets a note and the run ends, see
    *   `Agent.RepeatedCalls`; absent means the default.
    * - `guards`: the names of its guards, which `Guard.layerNamed` has where the agent is rebuilt; absent means none.

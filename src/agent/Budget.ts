@@ -25,7 +25,8 @@
  * runs that the code of a tool starts by itself, nor the models that a `ContextWindow` asks for summaries.
  *
  * The run ends as `BudgetExceeded` with the limit that refused a call. Calls of tools that did not start stay open: a resume with
- * another budget continues there. The event `BudgetNeared` comes once for each limit, when 80 % are used.
+ * another budget continues there. With `onExceeded: "ask"` the run waits with a question instead, `Run.Request`, and the answer raises the limit
+ * or ends the run. The event `BudgetNeared` comes once for each limit, when 80 % are used, and again after an answer has raised the limit.
  *
  * **Example** (A run that may cost half a unit of money)
  *
@@ -66,6 +67,13 @@ import * as ledger from "../run/internal/ledger.ts"
 import * as runParts from "../run/internal/runParts.ts"
 
 export {
+  /**
+   * The limits of a budget as data, with `onExceeded` where the budget has it.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Limits,
   /**
    * The limits of a run. A limit that is absent does not hold.
    *
@@ -109,7 +117,8 @@ export {
    */
   Account,
   /**
-   * A budget of an {@link Account}: its limits, what was used when the budget began (`from`), and the units that `BudgetNeared` has reported (`near`).
+   * A budget of an {@link Account}: its limits, what was used when the budget began (`from`), the units that `BudgetNeared` has reported (`near`),
+   * and by how much answers have raised the limits (`raised`).
    *
    * @category models
    * @since 0.1.0
@@ -130,8 +139,11 @@ export {
  * @category getters
  * @since 0.1.0
  */
-export const left = (state: runParts.State): ReadonlyArray<ledger.Line> =>
-  state.account === undefined ? [] : ledger.lines(state.account, runParts.reservedIn(state))
+export const left = (state: runParts.State | runParts.PlanState): ReadonlyArray<ledger.Line> => {
+  if (state.account === undefined) return []
+  const reserved = state instanceof runParts.State ? runParts.reservedIn(state) : runParts.reservedInFrame(state)
+  return ledger.lines(state.account, reserved)
+}
 
 export {
   /**

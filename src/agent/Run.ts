@@ -19,7 +19,7 @@
  * | interrupted, some calls started | `RunTools`: each of them settled `interrupted`, none runs again |
  * | interrupted | `Finished`: `Interrupted`, or `BudgetExceeded` at the end of the time of a budget |
  * | a guard has refused | `Finished`: `Refused`, its calls stay open |
- * | a budget has refused a call | `Finished`: `BudgetExceeded`, its calls stay open |
+ * | a budget has refused a call | `Finished`: `BudgetExceeded`, or `AwaitingApproval` where the budget asks; its calls stay open |
  * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
  * | has a plan, which waits for decisions and has none since | `Finished`: `AwaitingApproval` |
  * | has a plan | `CallModel`: the same step again |
@@ -355,7 +355,9 @@ export {
    * - `StepRetried`: the model call failed with `error`, the tag of a reason of an `AiError`, or `TimeoutError`. Attempt number
    *   `attempt`, from 2 on, follows after `pauseMillis`. With `model` the run continues with the model of this name, and `attempt` is 1.
    *   The text that the failed attempt had written does not count.
-   * - `BudgetNeared`: 80 % of a limit are used. `BudgetExceeded`: a budget refuses the next call, or the time is over; the run ends.
+   * - `BudgetNeared`: 80 % of a limit are used. `BudgetExceeded`: a budget refuses the next call, or the time is over; the run ends. A
+   *   budget that asks records an `ApprovalRequested` with the limit (`budget`), and the `ApprovalDecided` has the amount that the answer
+   *   grants (`granted`).
    * - `GuardDecided`: a guard has refused or replaced a value, or asks a person for a call (`callId`). `arguments` are the arguments of the
    *   call from here on. A guard that lets a value pass makes no event.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
@@ -411,7 +413,8 @@ export {
    *     agent behind it, if there is one and it has begun. With `idempotent` it may run again,
    *     with `approved`, where it was approved.
    * - `revision` counts the events, the first one included.
-   * - `account`: what a run with a budget has used, see `Budget`. `exceeded`: the limit of a budget that ends the run.
+   * - `account`: what a run with a budget has used, see `Budget`. `exceeded`: the limit of a budget that ends the run, or
+   *   that the run asks about (`asked`).
    * - `limited`: the last answer used up the budget and asked for more.
    * - `step`: a model call that was announced and has not answered yet.
    * - `mistakes`: problems that the next request of this step reports to the model.

@@ -15,6 +15,8 @@ interface Node {
   /** Counted beside the ledger: what was used since each budget began, and what reports had above reservations. */
   readonly spent: Map<string, number>
   readonly above: Map<string, number>
+  /** The limits of each budget, with what answers have granted. */
+  readonly given: Map<string, number>
 }
 
 const units = ledger.Unit.literals
@@ -31,7 +33,7 @@ const limitsIn = ({ below, chance }: Random): ledger.Amounts =>
 const play = (seed: number) => {
   const { below, chance, pick } = random(seed)
   const rnd = { below, chance, pick } as Random
-  const seen = { reserved: 0, refused: 0, above: 0, cut: 0 }
+  const seen = { reserved: 0, refused: 0, above: 0, cut: 0, raised: 0 }
   const nodes: Array<Node> = []
 
   const fork = (parent: Node | undefined) => {
@@ -42,7 +44,8 @@ const play = (seed: number) => {
       reserved: undefined,
       isOpen: true,
       spent: new Map(),
-      above: new Map()
+      above: new Map(),
+      given: new Map()
     }
     if (parent === undefined || chance(0.4)) open(node)
     nodes.push(node)
@@ -50,9 +53,17 @@ const play = (seed: number) => {
   const open = (node: Node) => {
     const scope = pick(["run", "session", "tenant"])
     const before = node.account?.scopes.some((one) => one.scope === scope) === true
-    node.account = ledger.open(node.account, [{ scope, limits: limitsIn(rnd) }])
+    const limits = limitsIn(rnd)
+    const were = node.account?.scopes.find((one) => one.scope === scope)?.limits
+    const onExceeded = chance(0.5) ? { onExceeded: "ask" as const } : undefined
+    node.account = ledger.open(node.account, [{ scope, limits: { ...limits, ...onExceeded } }])
     const isNew = !before || scope !== ledger.session
     for (const unit of isNew ? units : []) node.spent.delete(`${scope}/${unit}`)
+    for (const unit of units) {
+      const key = `${scope}/${unit}`
+      const granted = isNew ? 0 : (node.given.get(key) ?? 0) - (were?.[unit] ?? 0)
+      node.given.set(key, (limits[unit] ?? 0) + granted)
+    }
     // Limits that begin below what is held, or what a session has used, hold from there on
     for (const { limit, unit, used } of ledger
       .usages(node.account, heldIn(node))
@@ -109,6 +120,21 @@ const play = (seed: number) => {
     node.reserved = found.success
     charge(node, { modelCalls: 1 })
   }
+  /** An answer to the question about the first limit of an account that asks. */
+  const raise = (node: Node) => {
+    const found = around(node).flatMap((one) => (one.account === undefined ? [] : [{ one, account: one.account }]))
+    for (const { account, one } of found) {
+      const asks = ledger.usages(account, heldIn(one), "of").find(({ more }) => more !== undefined)
+      if (asks?.more === undefined) continue
+      if (asks.more === 0 || asks.of !== "of") assert.fail(`a limit that grants nothing of seed ${seed}`)
+      const more = chance(0.5) ? asks.more : 1 + below(50)
+      one.account = ledger.raise(account, { ...asks, more })
+      const key = `${asks.scope}/${asks.unit}`
+      one.given.set(key, (one.given.get(key) ?? 0) + more)
+      seen.raised += 1
+      return
+    }
+  }
   const settle = (node: Node, reserved: ledger.Amounts) => {
     const report = chance(0.2)
       ? undefined
@@ -129,9 +155,10 @@ const play = (seed: number) => {
   for (let step = 0; step < 14; step += 1) {
     const node = pick(nodes.filter(({ isOpen }) => isOpen))
     const { reserved } = node
-    const dice = below(14)
+    const dice = below(15)
     if (dice < 3 && nodes.length < 8) fork(node)
     else if (dice < 4) open(node)
+    else if (dice === 14) raise(node)
     else if (dice < 5 && node.parent !== undefined) {
       // A merge with open calls inside is a refund of each
       for (const one of nodes) if (isIn(one, node)) one.isOpen = false
@@ -163,7 +190,7 @@ const play = (seed: number) => {
         const key = `${scope}/${unit}`
         const isKept = used === (one.spent.get(key) ?? 0) + valueOf(held, unit)
         // Asserting each would take most of the time
-        if (isKept && used <= limit + (one.above.get(key) ?? 0)) continue
+        if (isKept && limit === one.given.get(key) && used <= limit + (one.above.get(key) ?? 0)) continue
         assert.fail(`${key} of seed ${seed}: ${used} used of ${limit}`)
       }
     }
@@ -175,13 +202,14 @@ const isFull = process.env["EMISSARY_TEST_FULL"] === "1"
 
 describe("the ledger of budgets", () => {
   it("L14 MONEY-2 random trees of runs never use more than they were given, except above reservations, and lose nothing", () => {
-    const total = { reserved: 0, refused: 0, above: 0, cut: 0 }
+    const total = { reserved: 0, refused: 0, above: 0, cut: 0, raised: 0 }
     for (let seed = 0; seed < (isFull ? 1_000_000 : 4_000); seed += 1) {
       const seen = play(seed)
       total.reserved += seen.reserved
       total.refused += seen.refused
       total.above += seen.above
       total.cut += seen.cut
+      total.raised += seen.raised
     }
     assert.isTrue(
       Object.values(total).every((count) => count > 100),
@@ -196,12 +224,14 @@ describe("the ledger of budgets", () => {
       millis: 2000
     })
     assert.deepStrictEqual(ledger.limitsOf({}), {})
+    assert.deepStrictEqual(ledger.limitsOf({ modelCalls: 1, onExceeded: "ask" }), { modelCalls: 1, onExceeded: "ask" })
     for (const wrong of [
       undefined,
       "much",
       { money: -1 },
       { modelCalls: 1.5 },
       { inputTokens: Number.NaN },
+      { onExceeded: "wait" },
       { time: Infinity }
     ]) {
       assert.isUndefined(ledger.limitsOf(wrong), JSON.stringify(wrong))

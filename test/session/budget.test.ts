@@ -33,21 +33,24 @@ const sqlite = Layer.orDie(SqliteClient.layer({ filename: ":memory:" }))
 
 const options = { budget: { modelCalls: 6, toolCalls: 50 }, run: { budget: { modelCalls: 3 } } }
 
-const layers = [
-  ["in memory", Session.layer([agent], options).pipe(Layer.provide([below, VersionedStore.layerMemory]))],
+const layersOf = (options: Pick<Session.Options, "budget" | "run">) =>
   [
-    "on SQLite",
-    Session.layer([agent], options).pipe(
-      Layer.provide([below, Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))])
-    )
-  ],
-  [
-    "on a fleet",
-    ClusterSession.layer([agent], options).pipe(
-      Layer.provide([below, Layer.mergeAll(TestRunner.layer, VersionedStore.layerMemory, sqlite)])
-    )
-  ]
-] as const
+    ["in memory", Session.layer([agent], options).pipe(Layer.provide([below, VersionedStore.layerMemory]))],
+    [
+      "on SQLite",
+      Session.layer([agent], options).pipe(
+        Layer.provide([below, Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))])
+      )
+    ],
+    [
+      "on a fleet",
+      ClusterSession.layer([agent], options).pipe(
+        Layer.provide([below, Layer.mergeAll(TestRunner.layer, VersionedStore.layerMemory, sqlite)])
+      )
+    ]
+  ] as const
+
+const layers = layersOf(options)
 
 const leftOf = (id: string) =>
   Effect.map(Session.state(id), (state) =>
@@ -119,6 +122,43 @@ describe.each(layers)("MONEY-2 budgets of sessions, %s", (_, layer) => {
         ["session", { modelCalls: 4, toolCalls: 49 }],
         ["run", { modelCalls: 1 }]
       ])
+    }).pipe(Effect.provide(layer), Effect.timeout("20 seconds"))
+  )
+})
+
+const asking = layersOf({
+  budget: { modelCalls: 5, onExceeded: "ask" },
+  run: { budget: { modelCalls: 2, onExceeded: "ask" }, repeatedCalls: "unlimited" }
+})
+
+describe.each(asking)("MONEY-2 budgets of sessions that ask, %s", (_, layer) => {
+  const question = (answer: Session.Answer) => {
+    const [request] = answer.outcome === "AwaitingApproval" ? answer.requests : []
+    return request?._tag === "Question" ? request : assert.fail(JSON.stringify(answer))
+  }
+  const decide = (id: string, answer: Session.Answer, value: Schema.Json) =>
+    Effect.flatMap(Session.decide(id, [Run.answer(question(answer), value)]), (receipt) => Session.await(id, receipt))
+
+  it.live("a turn waits with a question, and continues with as much again or ends", () =>
+    Effect.gen(function* () {
+      const first = yield* Session.turn("c", "loop")
+      assert.match(question(first).arguments.question, /this run is used up: 2 model calls/)
+      const state = Option.getOrThrow(yield* Session.state("c"))
+      assert.deepStrictEqual([state.status, state.requests.map(({ name }) => name)], ["waiting", ["budget"]])
+      const second = yield* decide("c", first, { choice: "continue" })
+      assert.match(question(second).arguments.question, /this run is used up: 4 model calls/)
+      const third = yield* decide("c", second, { choice: "continue" })
+      assert.match(question(third).arguments.question, /this session is used up: 5 model calls/)
+      assert.strictEqual((yield* decide("c", third, { choice: "stop" })).outcome, "BudgetExceeded")
+      assert.deepStrictEqual(yield* leftOf("c"), [
+        ["session", { modelCalls: 0 }],
+        ["run", { modelCalls: 1 }]
+      ])
+      // The next turn asks for the budget of the session again, whose limit stays raised
+      const next = yield* Session.turn("c", "hi")
+      assert.strictEqual((yield* decide("c", next, { choice: "continue", more: 2 })).text, "re: hi")
+      assert.strictEqual((yield* Session.turn("c", "ho")).text, "re: ho")
+      assert.match(question(yield* Session.turn("c", "hu")).arguments.question, /7 model calls/)
     }).pipe(Effect.provide(layer), Effect.timeout("20 seconds"))
   )
 })

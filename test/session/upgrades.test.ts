@@ -50,7 +50,7 @@ const tagsIn = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   )
 }
 
-/** Members that no golden session has. Each is a gap: a new member belongs into a scenario, and not into this list. No step begins items yet, so no event is `in` one. Nothing makes a `Question` or a `Call` yet, so no decision has an answer. */
+/** Members that no golden session has. Each is a gap: a new member belongs into a scenario, and not into this list. No step begins items yet, so no event is `in` one. A plan in a session has no budget of its own. Nothing makes a `Question` or a `Call` yet, so no decision has an answer. */
 const unwritten: ReadonlyArray<string> = [
   "(agent title run).definition",
   "(agent title run).isInstructed",
@@ -83,6 +83,7 @@ const unwritten: ReadonlyArray<string> = [
   "(inputTokens outputTokens estimated).estimated",
   "(inputTokens outputTokens millis).micros",
   "(inputTokens outputTokens millis).totalTokens",
+  "(inputTokens outputTokens onExceeded).micros",
   "(message maxSteps instructions).instructions",
   "(message maxSteps instructions).maxSteps",
   "(message maxSteps instructions).message",
@@ -106,10 +107,11 @@ const unwritten: ReadonlyArray<string> = [
   "(purpose finishReason repeatedCalls).repeatedCalls",
   "(router rejoin).rejoin",
   "(router rejoin).router",
-  "(runId agent revision).exceeded",
   "(runId agent revision).model",
   "(runId agent revision).step",
+  "(runId plan revision).account",
   "(runId plan revision).choosing",
+  "(runId plan revision).exceeded",
   "(runId plan revision).interrupted",
   "(scope unit used).limit",
   "(scope unit used).scope",
@@ -137,16 +139,16 @@ const unwritten: ReadonlyArray<string> = [
   "Failure.content",
   "Finished._tag",
   "Finished.record",
-  "MessageReceived.budget",
   "ModelAnswered.maxEmpty",
   "ModelAnswered.outputCall",
   "NestedChanged.in",
   "Open._tag",
   "Open.frame",
   "Paused.decision",
+  "PlanResumed.budgets",
   "PlanResumed.change",
   "PlanResumed.maxIterations",
-  "Question.path",
+  "PlanStarted.budgets",
   "Requested.answers",
   "RouteTaken.in",
   "RunResumed.lost",

@@ -282,7 +282,7 @@ const asCalled =
       : ToolSettings.timeout(tool, timeouts.tool)
   }
 
-const budgetOf = ({ budget }: AnyConfig): Effect.Effect<ledger.Amounts | undefined, AgentError.Reason> => {
+const budgetOf = ({ budget }: AnyConfig): Effect.Effect<ledger.Limits | undefined, AgentError.Reason> => {
   const limits = budget && ledger.limitsOf(budget)
   const message = `expected as budget ${ledger.expected}`
   return budget === undefined || limits !== undefined

@@ -23,7 +23,7 @@ import { findSecret, SecretNames } from "../../payload/internal/copyJson.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as jsonLimits from "../../payload/internal/limits.ts"
 import * as jsonValues from "../../payload/internal/values.ts"
-import { Amounts } from "../../run/internal/ledger.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import { RepeatedCalls } from "../../run/internal/repetition.ts"
 import { RetryPolicy } from "../../run/internal/retryPolicy.ts"
 import { HandoffTerms } from "../../run/internal/runValues.ts"
@@ -101,8 +101,9 @@ const WireContract = Schema.Struct({
   digest: Schema.optionalKey(Schema.String)
 })
 
-const Budget = Amounts.pipe(
+const Budget = ledger.Limits.pipe(
   Schema.encodeKeys({
+    onExceeded: "on_exceeded",
     inputTokens: "input_tokens",
     outputTokens: "output_tokens",
     totalTokens: "total_tokens",
@@ -174,7 +175,7 @@ export interface Tool extends ToolContract.ToolContract {
  * - `retry`: retries of model calls, see `Agent.Retry`.
  * - `timeouts`: limits of the time of model calls, see `Agent.ModelTimeouts`; `toolChoice`, `concurrency` and `repeatedCalls`: see
  *   `Agent.Config`.
- * - `budget`: what a run may use for each message of the user, see `Budget.Amounts`.
+ * - `budget`: what a run may use for each message of the user, see `Budget.Limits`.
  * - `guards`: the names of its guards, see `Guard.layerNamed`.
  * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
  *   and agents of its own. A tool that passes the conversation on has the `handoff`, see `Agent.handoff`, and the agent unless

@@ -137,7 +137,7 @@ const recordUsedUp = (recorder: agentRecorder.AgentRecorder): Effect.Effect<void
   const { exceeded } = recorder.state
   const usages = exceeded === undefined ? runTransition.usagesOf(recorder.state, recorder.now()) : undefined
   const over = usages?.find(({ limit, unit, used }) => unit === "millis" && used >= limit)
-  return over === undefined ? Effect.void : recorder.recordNow({ _tag: "BudgetExceeded", ...over })
+  return over === undefined ? Effect.void : agentRecorder.recordRefused(recorder, over)
 }
 
 /** The usage of an answer, estimated where the answer was cut off before its report. */

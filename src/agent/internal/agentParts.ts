@@ -76,7 +76,7 @@ export interface Resolved<out A> {
   readonly modelName?: string | undefined
   readonly maxSteps: runParts.MaxSteps
   readonly structured: runParts.StructuredSteps
-  readonly budget?: ledger.Amounts | undefined
+  readonly budget?: ledger.Limits | undefined
   readonly instructions?: Effect.Effect<string | undefined, AgentError.Reason>
   readonly guards?: ReadonlyArray<guardTypes.Guard> | undefined
   readonly asksModel: boolean

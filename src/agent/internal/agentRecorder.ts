@@ -7,8 +7,9 @@ import * as Effect from "effect/Effect"
 import type * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { StreamAccumulator } from "../../conversation/internal/modelMessages.ts"
+import * as budgetRequest from "../../run/internal/budgetRequest.ts"
 import * as ledger from "../../run/internal/ledger.ts"
-import type * as runParts from "../../run/internal/runParts.ts"
+import * as runParts from "../../run/internal/runParts.ts"
 import * as runRecorder from "../../run/internal/runRecorder.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
@@ -128,6 +129,15 @@ export const recordToolFinished = (
     })
   const message = history.toolIn(context, call)
   return toolCall.flatMapNow(message, record)
+}
+
+/** Records the limit that refuses what comes next, or the question of its budget whether the run may continue. */
+export const recordRefused = (recorder: AgentRecorder, limit: ledger.Limit): Effect.Effect<void> => {
+  const asked = runParts.askAbout(limit)
+  if (asked === undefined) return recorder.recordNow({ _tag: "BudgetExceeded", ...limit })
+  const { about: budget, ...question } = asked
+  const { idOf, name } = budgetRequest
+  return recorder.recordNow({ _tag: "ApprovalRequested", callId: idOf(budget), name, ...question, budget })
 }
 
 const causeText = (cause: Cause.Cause<unknown>): string =>

@@ -155,7 +155,11 @@ const budgetsOf = (
 }
 
 /** The earlier one of a deadline and the end of the time that the budgets of a run leave. */
-const deadlineWithin = (account: ledger.Account | undefined, now: DateTime.Utc, deadline: number | undefined) => {
+export const deadlineWithin = (
+  account: ledger.Account | undefined,
+  now: DateTime.Utc,
+  deadline: number | undefined
+) => {
   const left = account && ledger.millisLeft(account)
   return runLoop.earliest(left === undefined ? undefined : now.epochMilliseconds + left, deadline)
 }
@@ -208,7 +212,8 @@ const changedSince = Effect.fnUntraced(function* (
   state: runParts.State,
   { input, instructions: which, options }: agentParts.RunSpec
 ): Effect.fn.Return<Changed, AgentError.Reason> {
-  const settled = runRequests.afterDenials(runTransition, state, options.decisions, yield* DateTime.now)
+  const denials = runRequests.denialsIn(options.decisions)
+  const settled = runRequests.afterDecisions(runTransition, state, denials, yield* DateTime.now)
   const { structured } = active?.agent ?? agent
   const change =
     agent.isOf(settled) && active !== undefined
@@ -423,7 +428,9 @@ const performRun = Effect.fnUntraced(function* <A>(
   around.described?.began(agent, state, first !== undefined)
   const recorder = agentRecorder.make(state, first, options, parent, live.log, yield* Effect.context<never>())
   const budgets = first === undefined ? budgetsOf(active.agent, spec) : undefined
-  const account = budgets === undefined ? state.account : ledger.open(state.account, budgets)
+  // An answer may have more time
+  const before = runRequests.afterDecisions(runTransition, state, options.decisions, recorder.now()).account
+  const account = budgets === undefined ? before : ledger.open(before, budgets)
   const runDeadline = deadlineWithin(account, recorder.now(), around.runDeadline)
   const run: agentParts.ActiveRun = {
     recorder,

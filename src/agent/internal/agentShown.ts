@@ -49,7 +49,8 @@ const viewOf = (
     }
     case "ApprovalRequested": {
       const { arguments: args, ask, callId, digest } = event
-      const request = runRequests.requestOf({ ...callOf(before, callId), arguments: args, ask, digest })
+      const { name = event.name } = defined({ name: callOf(before, callId).name || undefined })
+      const request = runRequests.requestOf({ callId, name, arguments: args, ask, digest })
       return { _tag: "ApprovalRequested", request, state }
     }
     case "HandedOff":

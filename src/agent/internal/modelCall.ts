@@ -124,7 +124,7 @@ export const callModel = Effect.fnUntraced(function* (
   const reserved = Result.flatMap(held, (estimate) => reserve(recorder, estimate))
   if (Result.isFailure(reserved)) {
     yield* sharedBudgets.settle(run, undefined)
-    return yield* recorder.recordNow({ _tag: "BudgetExceeded", ...reserved.failure })
+    return yield* agentRecorder.recordRefused(recorder, reserved.failure)
   }
   yield* recorder.record({ _tag: "StepStarted", at: recorder.now(), step: number, purpose, ...reserved.success })
   const asking = performCall(agent, run, action)
@@ -132,7 +132,7 @@ export const callModel = Effect.fnUntraced(function* (
 })
 
 /** The estimate of a call that shared budgets do not refuse, if there is a budget. */
-type Held = Result.Result<ledger.Estimate | undefined, ledger.Usage>
+type Held = Result.Result<ledger.Estimate | undefined, ledger.Limit>
 
 const performCall = Effect.fnUntraced(function* (
   agent: agentParts.ModelAgent,
@@ -219,7 +219,7 @@ const recordAnswer = Effect.fnUntraced(function* (
   if (finishReason !== "length" || recorder.budgets === undefined) return
   // The provider has cut the answer off where the budget ends
   const next = ledger.reserve(recorder.budgets, { inputTokens: 0, outputTokens: 1, price: recorder.price })
-  if (Result.isFailure(next)) yield* recorder.recordNow({ _tag: "BudgetExceeded", ...next.failure })
+  if (Result.isFailure(next)) yield* recorder.recordNow({ _tag: "BudgetExceeded", ...ledger.usageOf(next.failure) })
 })
 
 /** The limits of calls that repeat, of the run or of its agent; `undefined` for the default. */
@@ -322,9 +322,9 @@ const recordRetry = Effect.fnUntraced(function* (
   const reserved = Result.flatMap(wanted, (estimate) => reserve(recorder, estimate))
   const isRefused = Result.isFailure(reserved)
   if (isRefused) yield* sharedBudgets.settle(run, undefined)
-  yield* recorder.recordNow(
-    isRefused ? { _tag: "BudgetExceeded", ...reserved.failure } : { ...retried, ...reserved.success }
-  )
+  yield* isRefused
+    ? agentRecorder.recordRefused(recorder, reserved.failure)
+    : recorder.recordNow({ ...retried, ...reserved.success })
   return isRefused
 })
 
@@ -372,7 +372,7 @@ const estimateFor = Effect.fnUntraced(function* (
 const reserve = (
   { budgets }: agentRecorder.AgentRecorder,
   estimate: ledger.Estimate | undefined
-): Result.Result<{ readonly reserved?: ledger.Amounts }, ledger.Usage> =>
+): Result.Result<{ readonly reserved?: ledger.Amounts }, ledger.Limit> =>
   estimate === undefined
     ? Result.succeed({})
     : Result.map(ledger.reserve(budgets ?? [], estimate), (reserved) => ({ reserved }))

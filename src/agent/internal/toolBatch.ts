@@ -249,7 +249,7 @@ export const runTools = Effect.fnUntraced(function* (
   }
   if (ready.length === 0) return
   const refused = ready.some(({ runnable }) => runnable.started) ? undefined : refusal(run)
-  if (refused !== undefined) return yield* recorder.recordNow({ _tag: "BudgetExceeded", ...refused })
+  if (refused !== undefined) return yield* agentRecorder.recordRefused(recorder, refused)
   yield* executeBatch(agent, run, ready)
 })
 
@@ -270,7 +270,7 @@ const recordRequested = (
 }
 
 /** The limit of a budget that refuses one more call of a tool. */
-const refusal = ({ recorder }: agentParts.ActiveRun): ledger.Usage | undefined => {
+const refusal = ({ recorder }: agentParts.ActiveRun): ledger.Limit | undefined => {
   const { budgets } = recorder
   return budgets && ledger.refusesTool(budgets)
 }

@@ -13,14 +13,17 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as agentRun from "../../agent/internal/agentRun.ts"
 import * as agentShown from "../../agent/internal/agentShown.ts"
+import * as guardTypes from "../../agent/internal/guardTypes.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
 import * as callOptions from "../../payload/internal/options.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as durability from "../../run/internal/durability.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as liveRun from "../../run/internal/liveRun.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
 import * as runParts from "../../run/internal/runParts.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as runRecorder from "../../run/internal/runRecorder.ts"
 import * as RunContext from "../../tool/RunContext.ts"
@@ -94,11 +97,21 @@ const drive = (
     const outer = spec.joins === true ? around?.outer : around
     const depth = callContext.depthIn(outer)
     const maxDepth = around?.maxDepth ?? agentRun.defaultMaxDepth
-    const deadline = runLoop.deadlineOf(services, options.timeouts?.total, spec.deadline)
+    const limits = options.budget && ledger.limitsOf(options.budget)
+    const budgets = limits && [{ scope: "run", limits }]
+    const now = yield* DateTime.now
+    const decided = (before: PlanRun.State) =>
+      runRequests.afterDecisions(runTransition.plans, before, options.decisions, now)
+    const before = begin._tag === "Resume" ? decided(begin.state).account : undefined
+    const account = budgets === undefined ? before : ledger.open(before, budgets)
+    const ending = runLoop.deadlineOf(services, options.timeouts?.total, spec.deadline)
+    const deadline = agentRun.deadlineWithin(account, now, ending)
     const context =
       begin._tag === "Resume" ? begin.state.context : (options.context ?? callContext.inheritedContext(services))
     const from =
-      begin._tag === "Start" ? yield* planStarted(bound, begin.input, { ...options, context }, depth) : begin.state
+      begin._tag === "Start"
+        ? yield* planStarted(bound, begin.input, { ...options, context, budgets }, depth)
+        : begin.state
     const state = from instanceof PlanRun.State ? from : undefined
     const run: performStep.ActiveRun = {
       bound,
@@ -118,7 +131,8 @@ const drive = (
       perform: (action: planTransition.Action) => perform(run, action),
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
-    const running = live.loop(machine, run.recorder, { open: openRun(run, state, change), deadline })
+    const open = openRun(run, state, { change, budgets })
+    const running = guardTypes.withHost(options.guards ?? [])(live.loop(machine, run.recorder, { open, deadline }))
     yield* (spec.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
@@ -142,10 +156,16 @@ const checkContext = (
     ? Effect.void
     : Effect.fail(new PlanError.PlanError({ plan: definition.name, reason: { _tag: "ContextDiffers" }, state }))
 
+/** The budgets that begin with a run or a resume, and the change of the plan since the state. */
+interface Begun {
+  readonly budgets?: ReadonlyArray<ledger.Given> | undefined
+  readonly change?: planRunParts.PlanChange | undefined
+}
+
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
   input: planRunParts.Input,
-  options: livePlan.ResumeOptions & Pick<planTransition.EventOf<"PlanStarted">, "context">,
+  options: Omit<livePlan.ResumeOptions, "context"> & Begun & Pick<planTransition.EventOf<"PlanStarted">, "context">,
   depth: number
 ): Effect.fn.Return<planTransition.EventOf<"PlanStarted">, PlanError.PlanError> {
   return {
@@ -158,7 +178,8 @@ const planStarted = Effect.fnUntraced(function* (
     maxIterations: options.maxIterations ?? bound.definition.maxIterations,
     input: yield* performStep.resolveInput(bound.definition.name, input),
     context: options.context,
-    basis: planChange.basisOf(bound)
+    basis: planChange.basisOf(bound),
+    ...defined({ budgets: options.budgets })
   }
 })
 
@@ -166,7 +187,7 @@ const planStarted = Effect.fnUntraced(function* (
 const openRun = Effect.fnUntraced(function* (
   run: performStep.ActiveRun,
   state: PlanRun.State | undefined,
-  change: planRunParts.PlanChange | undefined
+  { budgets, change }: Begun
 ) {
   const { options, recorder } = run
   if (state === undefined) return recorder.begin()
@@ -178,7 +199,11 @@ const openRun = Effect.fnUntraced(function* (
   const { maxIterations: limit } = run.bound.definition
   const raised = state.outcome?._tag === "LimitReached" && limit > state.maxIterations ? limit : undefined
   const { maxIterations = raised } = options
-  yield* recorder.record({ _tag: "PlanResumed", at: yield* DateTime.now, ...defined({ maxIterations, change }) })
+  yield* recorder.record({
+    _tag: "PlanResumed",
+    at: yield* DateTime.now,
+    ...defined({ maxIterations, change, budgets })
+  })
 })
 
 const perform = (run: performStep.ActiveRun, action: planTransition.Action): Effect.Effect<void, PlanError.PlanError> =>
@@ -249,6 +274,7 @@ const makeRecorder = (
     state: begins ? runTransition.plans.start(from) : from,
     first: begins ? from : undefined,
     apply: runTransition.plans.apply,
+    usages: planTransition.usagesOf,
     // The meaning of an event, and then the event itself with the state after it
     views: (before, event, after) => [
       ...viewsOfEvent(bound.definition, before, event, after),
@@ -379,6 +405,8 @@ const outcomeFailure = (
     return { reason: { _tag: "MaxIterationsExceeded", limit: outcome.limit, next: outcome.next } }
   }
   const { failure, step } = outcome
+  const { exceeded } = run.recorder.state
+  if (exceeded !== undefined) return { reason: { _tag: "BudgetExceeded", step, path: [], ...exceeded } }
   return run.failures.get(step) ?? { reason: { _tag: "StepFailed", step, path: [], failure } }
 }
 
@@ -408,8 +436,12 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
         return Effect.succeed({ ...base, outcome: "Concluded", answer: outcome.answer })
       case "Paused":
         return Effect.succeed({ ...base, outcome: "Paused", requests: outcome.requests })
-      case "Interrupted":
-        return Effect.succeed({ ...base, outcome: "Interrupted", reason: outcome.reason })
+      case "Interrupted": {
+        const over = planTransition.usagesOf(state)?.find(({ limit, unit, used }) => unit === "millis" && used >= limit)
+        if (over === undefined) return Effect.succeed({ ...base, outcome: "Interrupted", reason: outcome.reason })
+        const reason = { _tag: "BudgetExceeded", step: state.cursor ?? "", path: [], ...ledger.usageOf(over) } as const
+        return Effect.fail(failedRun(run, { reason }))
+      }
       case "Failed":
       case "LimitReached":
         return Effect.fail(failedRun(run, outcomeFailure(run, outcome)))

@@ -11,6 +11,8 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
+import type { Budget } from "../../agent/Budget.ts"
+import type { Guard } from "../../agent/Guard.ts"
 import type { Decision } from "../../agent/Run.ts"
 import * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Wrap } from "../../agent/internal/agentParts.ts"
@@ -481,6 +483,14 @@ export interface RunOptions {
    * that it began with, and fails with `ContextDiffers` for another context.
    */
   readonly context?: JsonObject | undefined
+  /**
+   * The limits of what the run may use, with all agents, tools and plans inside it, see `Budget`; none by default. A run that uses it up
+   * fails with `BudgetExceeded`, also where its time is over, and a resume with another budget continues. A resume without one has what is
+   * left, see `Budget.left`. Its events have no `BudgetNeared`.
+   */
+  readonly budget?: Budget | undefined
+  /** Guards for all agents inside, beside the guards of the agents, see `Guard`; none by default. A resume has its own. */
+  readonly guards?: ReadonlyArray<Guard> | undefined
   /** The hook that keeps the events, see `Plan.Journal`; none by default. */
   readonly journal?: Journal | undefined
   /**
@@ -501,6 +511,8 @@ export const runOptions: callOptions.Options<ResumeOptions> = {
   maxIterations: callOptions.wholeFrom(0),
   timeouts: agentTypes.timeouts,
   context: anything,
+  budget: agentTypes.runOptions.budget,
+  guards: agentTypes.runOptions.guards,
   journal: anything,
   interruptWhen: anything,
   decisions: anything,

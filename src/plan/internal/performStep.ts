@@ -456,7 +456,9 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       if (live === undefined) return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       const { recorder } = run
       const { answers = [], input, question, status } = planTransition.memberOf(recorder.state, step) ?? {}
-      const { child, decision } = status?._tag === "Waiting" || status?._tag === "Running" ? status : {}
+      const { child, decision: given } = status?._tag === "Waiting" || status?._tag === "Running" ? status : {}
+      // The answer to a question about a budget has changed the budget, and the step begins anew
+      const decision = question?.budget === undefined ? given : undefined
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
       // An approval counts for one call, also where the process dies in it
       const isApproved = live.target._tag === "Tool" && decision !== undefined
@@ -701,7 +703,7 @@ const runTool = Effect.fnUntraced(function* (
   const { budgets } = recorder
   if (budgets !== undefined) {
     const refused = ledger.refusesTool(budgets)
-    if (refused !== undefined) return budgetAttempt(step, refused)
+    if (refused !== undefined) return refusedAttempt(step, refused)
     yield* recorder.record({ _tag: "ToolCalled", at: yield* DateTime.now, step })
   }
   const [result] = yield* toolCall.run([call])
@@ -762,6 +764,14 @@ const agentInput = ({ content, context, task }: Delivery): agentTypes.Input => {
 const budgetAttempt = (step: string, usage: ledger.Usage): FailedAttempt => {
   const reason = { _tag: "BudgetExceeded", step, path: [], ...usage } as const
   return failedAttempt(reason._tag, planFailure.explain(reason), { again: false, reason })
+}
+
+/** The attempt that a budget refuses: it waits for an answer where the budget asks. */
+const refusedAttempt = (step: string, limit: ledger.Limit): Attempt => {
+  const asked = runParts.askAbout(limit)
+  if (asked === undefined) return budgetAttempt(step, limit)
+  const { about: budget, arguments: args, ...question } = asked
+  return { _tag: "Paused", request: { ...question, reason: runRequests.questionIn(args), budget } }
 }
 
 const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Result<unknown>): Attempt => {

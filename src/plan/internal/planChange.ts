@@ -252,7 +252,7 @@ export const judge = Effect.fnUntraced(function* (
 ): Effect.fn.Return<planRunParts.PlanChange | undefined, PlanError.PlanError> {
   const changes = yield* changesOf(
     bound,
-    runRequests.afterDenials(runTransition.plans, state, decisions, yield* DateTime.now)
+    runRequests.afterDecisions(runTransition.plans, state, runRequests.denialsIn(decisions), yield* DateTime.now)
   )
   const isSame = digestOf(state) === bound.digest
   if (isSame && changes.length === 0) return undefined

@@ -50,7 +50,7 @@ export const end = Effect.fnUntraced(function* (state: State, reason?: string): 
   const why = interrupted ?? defined({ reason })
   const begins: ReadonlyArray<Event> = interrupted === undefined ? [{ _tag: "RunInterrupted", at, ...why }] : []
   const finished = yield* finish(state, runTransition.recover(state))
-  const ended = runTransition.exceededOutcome(state) ?? { _tag: "Interrupted" as const, ...why }
+  const ended = runTransition.cutOffOutcome(state, why)
   return [...begins, ...finished, { _tag: "RunFinished", at, outcome: ended }]
 })
 

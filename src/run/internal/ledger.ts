@@ -19,6 +19,7 @@
  * | refund   | the end of a call without an answer     | nothing is held any more                                       |
  * | fork     | the start of a run inside               | none; the run inside may have an account of its own            |
  * | merge    | the end of a run inside                 | none: each of its events has counted already                   |
+ * | raise    | the answer to a question of the budget  | the limit is larger by what the answer grants                  |
  */
 
 import * as Duration from "effect/Duration"
@@ -39,7 +40,7 @@ export const Unit = Schema.Literals([
   "modelCalls",
   "toolCalls",
   "millis"
-])
+]).annotate({ identifier: "BudgetUnit" })
 
 export type Unit = typeof Unit.Type
 
@@ -60,6 +61,15 @@ export const Amounts = Schema.Struct({
 
 export interface Amounts extends Schema.Schema.Type<typeof Amounts> {}
 
+const onExceeded = Schema.Literals(["ask", "stop"])
+
+/** The limits of a budget as data, and what happens where one of them refuses a call; absent: the run ends. */
+export const Limits = Schema.Struct({ ...Amounts.fields, onExceeded: Schema.optionalKey(onExceeded) }).annotate({
+  identifier: "BudgetLimits"
+})
+
+export interface Limits extends Schema.Schema.Type<typeof Limits> {}
+
 /** The limits of a run. A limit that is absent does not hold. */
 export interface Budget {
   /** The tokens of all requests. */
@@ -76,10 +86,16 @@ export interface Budget {
   readonly toolCalls?: number | undefined
   /** The time in which a run is under way: not while it waits for a person, and not while no process has it. */
   readonly time?: Duration.Input | undefined
+  /**
+   * The end of a run where a limit refuses a call. `"stop"`, the default: the run ends as `BudgetExceeded`. `"ask"`: it waits for the answer to
+   * a question, "continue" or "stop". An answer that continues raises the limit by as much as it was at first, or by the amount that it
+   * names. A limit of 0 ends the run.
+   */
+  readonly onExceeded?: typeof onExceeded.Type | undefined
 }
 
 export const expected =
-  "whole numbers from 0 as inputTokens, outputTokens, totalTokens, modelCalls and toolCalls, money from 0, and a time that ends"
+  'whole numbers from 0 as inputTokens, outputTokens, totalTokens, modelCalls and toolCalls, money from 0, a time that ends, and "ask" or "stop" as onExceeded'
 
 const counts = ["inputTokens", "outputTokens", "totalTokens", "modelCalls", "toolCalls"] as const
 
@@ -91,52 +107,60 @@ const microsOf = (money: unknown): number =>
 const millisOf = (time: Duration.Input): number =>
   Option.match(Duration.fromInput(time), { onNone: () => Number.NaN, onSome: Duration.toMillis })
 
-const isAmounts = Schema.is(Amounts)
+const isLimits = Schema.is(Limits)
 
 /** The limits of a budget as data, `undefined` for an option that is none. */
-export const limitsOf = (budget: unknown): Amounts | undefined => {
+export const limitsOf = (budget: unknown): Limits | undefined => {
   if (!Predicate.isObject(budget)) return undefined
   // Sound: what is made of it is checked
-  const { money, time, ...rest } = budget as Budget
+  const { money, onExceeded, time, ...rest } = budget as Budget
   const limits = defined({
     ...Object.fromEntries(counts.map((unit) => [unit, rest[unit]])),
     micros: money === undefined ? undefined : microsOf(money),
-    millis: time === undefined ? undefined : Math.ceil(millisOf(time))
+    millis: time === undefined ? undefined : Math.ceil(millisOf(time)),
+    onExceeded
   })
-  return isAmounts(limits) ? limits : undefined
+  return isLimits(limits) ? limits : undefined
 }
 
 /** A budget with these limits: {@link limitsOf} the other way. */
-export const budgetOf = ({ micros, millis, ...counts }: Amounts): Budget => ({
+export const budgetOf = ({ micros, millis, ...counts }: Limits): Budget => ({
   ...counts,
   ...defined({ money: micros === undefined ? undefined : micros / perUnit, time: millis })
 })
 
-/** The limits of both: of each unit the smaller one. */
-export const within = (some: Amounts, others: Amounts): Amounts =>
-  defined(
+/** The limits of both: of each unit the smaller one. The run ends where the outer limits are to end it. */
+export const within = (some: Limits, others: Limits | undefined): Limits => {
+  const limits: Amounts = defined(
     Object.fromEntries(
       Unit.literals.map((unit) => {
-        const limit = Math.min(some[unit] ?? Infinity, others[unit] ?? Infinity)
+        const limit = Math.min(some[unit] ?? Infinity, others?.[unit] ?? Infinity)
         return [unit, limit === Infinity ? undefined : limit]
       })
     )
   )
+  const { onExceeded } = others ?? some
+  return { ...limits, ...defined({ onExceeded }) }
+}
 
 export const allowed: options.Allowed = { expected, fits: (budget) => limitsOf(budget) !== undefined }
 
-/** The limits of one budget, and `from`, the use of the run when the budget began. `near` are the units that `BudgetNeared` has reported. */
+/**
+ * The limits of one budget, `from`, the use of the run when the budget began, and `raised`, by how much answers have raised the limits. `near`
+ * are the units that `BudgetNeared` has reported.
+ */
 export const Scope = Schema.Struct({
   scope: Schema.String,
-  limits: Amounts,
+  limits: Limits,
   from: Amounts,
-  near: Schema.Array(Unit)
+  near: Schema.Array(Unit),
+  raised: Schema.optionalKey(Amounts)
 }).annotate({ identifier: "BudgetScope" })
 
 export interface Scope extends Schema.Schema.Type<typeof Scope> {}
 
 /** A budget as events have it: its limits, and the name of what it is for. */
-export const Given = Schema.Struct({ scope: Schema.String, limits: Amounts })
+export const Given = Schema.Struct({ scope: Schema.String, limits: Limits })
 
 export interface Given extends Schema.Schema.Type<typeof Given> {}
 
@@ -154,6 +178,12 @@ const UsageSchema = Schema.Struct(Usage)
 
 export interface Usage extends Schema.Schema.Type<typeof UsageSchema> {}
 
+/** A limit with its use. Where the budget asks, `more` is the amount that an answer grants, and `of` the run that has the budget. */
+export interface Limit extends Usage {
+  readonly more?: number
+  readonly of?: string
+}
+
 /** The budget of a session: it holds for all of its turns. All other budgets begin anew with each message or resume that has them. */
 export const session = "session"
 
@@ -162,7 +192,7 @@ export const open = (self: Account | undefined, budgets: ReadonlyArray<Given>): 
   const { scopes, used }: Account = self ?? { scopes: [], used: {} }
   const more = budgets.map(({ limits, scope }): Scope => {
     const before = scope === session ? scopes.find((one) => one.scope === scope) : undefined
-    return { scope, limits, from: before?.from ?? used, near: [] }
+    return { scope, limits, from: before?.from ?? used, near: [], ...defined({ raised: before?.raised }) }
   })
   const kept = scopes.filter(({ scope }) => !budgets.some((one) => one.scope === scope))
   return { used, scopes: [...kept, ...more] }
@@ -180,18 +210,32 @@ export const add = (a: Amounts, b: Amounts): Amounts => {
 /** The account after more was used. */
 export const charge = (self: Account, amounts: Amounts): Account => ({ ...self, used: add(self.used, amounts) })
 
+/** The account after an answer that grants more of a limit. */
+export const raise = (
+  self: Account,
+  { more, scope, unit }: Pick<Usage, "scope" | "unit"> & { more: number }
+): Account => ({
+  ...self,
+  scopes: self.scopes.map((one) =>
+    one.scope === scope
+      ? { ...one, raised: add(one.raised ?? {}, { [unit]: more }), near: one.near.filter((known) => known !== unit) }
+      : one
+  )
+})
+
 /** The amount of a unit. All tokens are the tokens of requests and answers. */
 const valueOf = (amounts: Amounts, unit: Unit): number =>
   unit === "totalTokens" ? (amounts.inputTokens ?? 0) + (amounts.outputTokens ?? 0) : (amounts[unit] ?? 0)
 
 /** The limits of an account with what is used of them, `held` included. */
-export const usages = ({ scopes, used }: Account, held: Amounts = {}): ReadonlyArray<Usage> =>
-  scopes.flatMap(({ from, limits, scope }) =>
-    Unit.literals.flatMap((unit) => {
-      const limit = limits[unit]
-      return limit === undefined
-        ? []
-        : [{ scope, unit, limit, used: valueOf(used, unit) - valueOf(from, unit) + valueOf(held, unit) }]
+export const usages = ({ scopes, used }: Account, held: Amounts = {}, of = ""): ReadonlyArray<Limit> =>
+  scopes.flatMap(({ from, limits, raised, scope }) =>
+    Unit.literals.flatMap((unit): ReadonlyArray<Limit> => {
+      const first = limits[unit]
+      if (first === undefined) return []
+      const limit = first + (raised?.[unit] ?? 0)
+      const usage = { scope, unit, limit, used: valueOf(used, unit) - valueOf(from, unit) + valueOf(held, unit) }
+      return [limits.onExceeded === "ask" && first > 0 ? { ...usage, more: first, of } : usage]
     })
   )
 
@@ -211,10 +255,11 @@ export interface Line extends Schema.Schema.Type<typeof Line> {}
 /** The rest of each budget, without what is reserved. */
 export const lines = (self: Account, held?: Amounts): ReadonlyArray<Line> => {
   const all = usages(self, held)
-  return self.scopes.map(({ limits, scope }) => {
+  return self.scopes.map(({ scope }) => {
     const ofScope = all.filter((one) => one.scope === scope)
+    const limits = ofScope.map(({ limit, unit }) => [unit, limit] as const)
     const left = ofScope.map(({ limit, unit, used }) => [unit, Math.max(0, limit - used)] as const)
-    return { scope, limits, left: Object.fromEntries(left) }
+    return { scope, limits: Object.fromEntries(limits), left: Object.fromEntries(left) }
   })
 }
 
@@ -222,11 +267,16 @@ export const lines = (self: Account, held?: Amounts): ReadonlyArray<Line> => {
 const isNear = ({ limit, used }: Usage): boolean => used > 0 && used * 5 >= limit * 4
 
 /** The first limit that is nearly used up, and was not reported. */
-export const nearing = (self: Account): Usage | undefined =>
-  usages(self).find(
+export const nearing = (self: Account): Usage | undefined => {
+  const found = usages(self).find(
     (usage) =>
       isNear(usage) && !self.scopes.some(({ near, scope }) => scope === usage.scope && near.includes(usage.unit))
   )
+  return found && usageOf(found)
+}
+
+/** The limit as events have it. */
+export const usageOf = ({ limit, scope, unit, used }: Limit): Usage => ({ scope, unit, limit, used })
 
 /** The account after a report. */
 export const report = (self: Account, { scope, unit }: Pick<Usage, "scope" | "unit">): Account => ({
@@ -262,7 +312,7 @@ export interface Estimate {
   readonly price?: Price | undefined
 }
 
-const refused = (usage: Usage): Result.Result<never, Usage> => Result.fail(usage)
+const refused = (usage: Limit): Result.Result<never, Limit> => Result.fail(usage)
 
 /** The most tokens of an answer that the rest of a limit allows. */
 const mostOutput = ({ inputTokens, outputTokens, price }: Estimate, { limit, unit, used }: Usage): number => {
@@ -279,7 +329,7 @@ const mostOutput = ({ inputTokens, outputTokens, price }: Estimate, { limit, uni
 /**
  * The reservation of a model call, or the limit that refuses it. The answer may have fewer tokens than was estimated, and at least one.
  */
-export const reserve = (around: ReadonlyArray<Usage>, estimate: Estimate): Result.Result<Amounts, Usage> => {
+export const reserve = (around: ReadonlyArray<Limit>, estimate: Estimate): Result.Result<Amounts, Limit> => {
   const { inputTokens, price } = estimate
   let { outputTokens } = estimate
   for (const usage of around) {
@@ -307,7 +357,7 @@ const ofAnswers: ReadonlySet<Unit> = new Set(["outputTokens", "totalTokens", "mi
 export const limitsAnswers = (around: ReadonlyArray<Usage>): boolean => around.some(({ unit }) => ofAnswers.has(unit))
 
 /** The limit that refuses a call of a tool, if one does. */
-export const refusesTool = (around: ReadonlyArray<Usage>): Usage | undefined =>
+export const refusesTool = (around: ReadonlyArray<Limit>): Limit | undefined =>
   around.find(({ limit, unit, used }) => used + Number(unit === "toolCalls" || unit === "millis") > limit)
 
 /** The use of a call: the report of its provider, and the reservation for what the provider does not report. */

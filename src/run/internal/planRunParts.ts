@@ -9,6 +9,7 @@ import * as Digest from "../../payload/Digest.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as budgetRequest from "./budgetRequest.ts"
 import * as runRequests from "./runRequests.ts"
 import * as runValues from "./runValues.ts"
 
@@ -210,14 +211,15 @@ export type StepWrite = typeof StepWrite.Type
 /**
  * The question that a step waits with: the call of the tool that it is, or the `reason` of its pause, which is the text of a question
  * where `ask` has the Schema of an answer. `contract` is the digest of the tool, or of the plan, which the digest of the question covers,
- * too.
+ * too. `budget` is the limit that refused the call of the tool.
  */
 export const Question = Schema.Struct({
   digest: Schema.String,
   contract: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
   ask: Schema.optionalKey(runRequests.Ask),
-  request: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.Json }))
+  request: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.Json })),
+  budget: Schema.optionalKey(budgetRequest.About)
 })
 
 export type Question = typeof Question.Type

@@ -17,6 +17,9 @@ import type * as Schema from "effect/Schema"
 import * as Message from "../../conversation/Message.ts"
 import * as conversationHistory from "../../conversation/internal/history.ts"
 import { defined } from "../../payload/internal/values.ts"
+import * as accounts from "./accounts.ts"
+import * as budgetRequest from "./budgetRequest.ts"
+import * as ledger from "./ledger.ts"
 import * as planRunParts from "./planRunParts.ts"
 import * as runFold from "./runFold.ts"
 import * as runParts from "./runParts.ts"
@@ -109,13 +112,26 @@ const openOf = (
   if (question === undefined || status._tag !== "Paused" || status.decision !== undefined) return []
   const callId = requestId(askingIn(run, self), member)
   const request = { ...planRunParts.requestOf(callId, step, question), ...(place.in && { path: textsOf(place.in) }) }
-  const { ask, contract = "", request: call } = question
+  const { ask, budget, contract = "", request: call } = question
+  const decided = (verdict: runRequests.Verdict, at: DateTime.Utc): EventOf<"StepDecided"> => ({
+    _tag: "StepDecided",
+    at,
+    step,
+    callId,
+    ...verdict,
+    ...place
+  })
+  if (budget !== undefined) {
+    const record = (verdict: runRequests.Verdict, at: DateTime.Utc) => ({
+      ...decided(verdict, at),
+      granted: budgetRequest.grantOf(budget, verdict)
+    })
+    return [{ request, record, again: decided }]
+  }
   // The reason of a pause is no call of a tool
   const equal =
     call && (() => runParts.equalDigest(run.context, { contract, arguments: call.arguments, ...runParts.termsOf(ask) }))
-  return [
-    { request, equal, record: (verdict, at) => ({ _tag: "StepDecided", at, step, callId, ...verdict, ...place }) }
-  ]
+  return [{ request, equal, record: decided }]
 }
 
 /** The requests of a run or of items inside a step. */
@@ -221,15 +237,27 @@ const rejectUnknownStep = (event: runParts.PlanRunEvent, step: string, known: Re
 const rejectStatus = (event: runParts.PlanRunEvent, { status, step }: Member, expected: string) =>
   runFold.reject(event, "StepStatus", `${expected} of step ${JSON.stringify(step)}`, status._tag)
 
-const updateState = (self: PlanState, event: runParts.PlanRunEvent, fields: Partial<PlanFields>): ApplyResult =>
-  Result.succeed(new PlanState(self, { ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+const updateState = (self: PlanState, event: runParts.PlanRunEvent, fields: Partial<PlanFields>): ApplyResult => {
+  const charged =
+    self.account === undefined || fields.account !== undefined
+      ? undefined
+      : accounts.after(self, self.account, { _tag: "PlanEvent", event })
+  return Result.succeed(
+    new PlanState(self, { ...fields, ...charged, updatedAt: event.at, revision: self.revision + 1 })
+  )
+}
+
+/** The limits of the budgets of a run, and how much of them is used. */
+export const usagesOf = (self: PlanState, now?: DateTime.Utc): ReadonlyArray<ledger.Limit> | undefined =>
+  self.account && accounts.usages(self, self.account, runParts.reservedInFrame(self), now)
 
 /** The state after the first event. */
 export const start = (event: EventOf<"PlanStarted">): PlanState => {
-  const { at, _tag, ...fields } = event
+  const { at, _tag, budgets, ...fields } = event
   return new PlanState({
     ...runParts.absent,
     ...fields,
+    account: budgets && ledger.open(undefined, budgets),
     cursor: event.basis.steps[0]?.name,
     rejoins: [],
     iterations: 0,
@@ -522,8 +550,11 @@ const applyPlanResumed = (self: PlanState, event: EventOf<"PlanResumed">): Apply
   if (outcome?._tag === "Completed" || outcome?._tag === "Concluded") {
     return rejectUnexpected(event, "a run that can be resumed", `a run that ended ${outcome._tag}`)
   }
-  const { change, maxIterations } = event
+  const { budgets, change, maxIterations } = event
   return updateState(self, event, {
+    // No time passes between a process that died and the next one
+    account: budgets === undefined ? self.account : ledger.open(self.account, budgets),
+    exceeded: outcome?._tag === "Paused" && budgets === undefined ? self.exceeded : undefined,
     outcome: undefined,
     interrupted: undefined,
     ...reopenFrame(self),
@@ -614,6 +645,11 @@ const applyStepDecided = (run: PlanState, self: Frame, event: EventOf<"StepDecid
     if (question.digest !== event.digest || requestId(askingIn(run, self), member) !== event.callId) {
       return rejectUnexpected(event, "a decision about what the step asks for", "a decision about something else")
     }
+    const { budget } = question
+    const { granted } = event
+    if (granted !== undefined && !(budget && Equal.equals(budgetRequest.grantOf(budget, event), granted))) {
+      return rejectUnexpected(event, "the amount that the answer grants", "another amount")
+    }
     const decision = runRequests.verdictOf(event)
     return Result.succeed({
       turn: changeMember(self, member, { ...answersAfter(member, decision), status: { ...status, decision } })
@@ -622,7 +658,7 @@ const applyStepDecided = (run: PlanState, self: Frame, event: EventOf<"StepDecid
 
 /** The answers of a step with an answer to what it asks itself. The answer of a call is its result. */
 const answersAfter = ({ answers = [], question }: Member, { answer, approved }: runRequests.Verdict) =>
-  approved && answer !== undefined && question?.request === undefined
+  approved && answer !== undefined && question?.request === undefined && question?.budget === undefined
     ? { answers: [...answers, { question: question?.reason ?? "", answer }] }
     : undefined
 
@@ -772,10 +808,17 @@ const finishAction = (outcome: planRunParts.Outcome): Action => ({ _tag: "Finish
 const next = (agents: Agents, self: PlanState): Action => {
   if (self.outcome !== undefined) return finishAction(self.outcome)
   if (self.interrupted !== undefined) return finishAction({ _tag: "Interrupted", ...self.interrupted })
+  if (self.exceeded !== undefined) return finishAction({ _tag: "Failed", ...budgetFailure(self, self.exceeded) })
   return self.turn === undefined
     ? nextInFrame(self.basis.steps, self, self)
     : nextInTurn(agents, self, self.turn.members)
 }
+
+/** An answer has ended the run at the limit of a budget. */
+const budgetFailure = ({ cursor = "" }: PlanState, { limit, unit }: ledger.Usage) => ({
+  step: cursor,
+  failure: { type: "BudgetExceeded", message: `the budget is ${limit} ${unit}`, retryable: false }
+})
 
 /** The next action in a frame of a run without a turn. */
 const nextInFrame = (flow: Steps, run: PlanState, self: Frame): Action => {

@@ -6,6 +6,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as Message from "../../conversation/Message.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
+import * as budgetRequest from "./budgetRequest.ts"
 import * as ledger from "./ledger.ts"
 import * as planRunParts from "./planRunParts.ts"
 import * as repetition from "./repetition.ts"
@@ -23,6 +24,8 @@ const reason = Schema.optionalKey(Schema.String)
 const amounts = Schema.optionalKey(ledger.Amounts)
 
 const budgets = Schema.optionalKey(Schema.Array(ledger.Given))
+
+const granted = Schema.optionalKey(budgetRequest.About)
 
 const OwnEvent = Schema.Union([
   Schema.TaggedStruct("RunStarted", {
@@ -90,9 +93,15 @@ const OwnEvent = Schema.Union([
     arguments: Schema.Json,
     digest: Schema.String,
     ask: Schema.optionalKey(runRequests.Ask),
-    contract: Schema.optionalKey(runValues.CallContract)
+    contract: Schema.optionalKey(runValues.CallContract),
+    budget: Schema.optionalKey(budgetRequest.About)
   }),
-  Schema.TaggedStruct("ApprovalDecided", { at, callId: Schema.String, ...runRequests.Verdict.fields }),
+  Schema.TaggedStruct("ApprovalDecided", {
+    at,
+    callId: Schema.String,
+    ...runRequests.Verdict.fields,
+    granted
+  }),
   Schema.TaggedStruct("ToolStarted", {
     at,
     callId: Schema.String,
@@ -178,7 +187,8 @@ const OwnPlanEvent = Schema.TaggedUnion({
     maxIterations: Schema.Int,
     input: planRunParts.ResolvedInput,
     context: runValues.Context,
-    basis: planRunParts.Basis
+    basis: planRunParts.Basis,
+    budgets
   },
   StepStarted: { at, step, in: inside },
   StepRetried: { at, step, attempt: runValues.Count, failure: planRunParts.StepFailure, in: inside },
@@ -197,13 +207,14 @@ const OwnPlanEvent = Schema.TaggedUnion({
   },
   StepConcluded: { at, step, answer: Schema.String, in: inside },
   RouteTaken: { at, step, to: Schema.optionalKey(Schema.String), in: inside },
-  StepDecided: { at, step, callId: Schema.String, ...runRequests.Verdict.fields, in: inside },
+  StepDecided: { at, step, callId: Schema.String, ...runRequests.Verdict.fields, granted, in: inside },
   PlanInterrupted: { at, reason },
   PlanFinished: { at, outcome: planRunParts.RecordedOutcome },
   PlanResumed: {
     at,
     maxIterations: Schema.optionalKey(Schema.Int),
-    change: Schema.optionalKey(planRunParts.PlanChange)
+    change: Schema.optionalKey(planRunParts.PlanChange),
+    budgets
   }
 })
 
@@ -327,6 +338,13 @@ export const chargeOf = (self: Event): ledger.Amounts | undefined => {
     default:
       return undefined
   }
+}
+
+/** The effect of a decision on a budget, of the run itself or of a run around it. */
+export const grantIn = (self: Event): budgetRequest.About | undefined => {
+  const { event } = innermost(self)
+  if (event._tag === "ApprovalDecided") return event.granted
+  return event._tag === "PlanEvent" && event.event._tag === "StepDecided" ? event.event.granted : undefined
 }
 
 const deferrable: ReadonlySet<Event["_tag"]> = new Set([

@@ -23,6 +23,7 @@ import * as Digest from "../../payload/Digest.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
+import * as budgetRequest from "./budgetRequest.ts"
 import { activeAgent } from "./handoffs.ts"
 import * as ledger from "./ledger.ts"
 import * as planRunParts from "./planRunParts.ts"
@@ -43,7 +44,9 @@ const answers = Schema.optionalKey(Schema.Array(runRequests.Answered))
 
 const Requested = Schema.TaggedStruct("Requested", { answers })
 
-const Approved = Schema.TaggedStruct("Approved", { arguments: Schema.Json, ...runRequests.terms, answers })
+const Approved = Schema.TaggedStruct("Approved", { arguments: Schema.Json, ...runRequests.terms, answers }).annotate({
+  identifier: "ApprovedCall"
+})
 
 const AwaitingApproval = Schema.TaggedStruct("AwaitingApproval", {
   arguments: Schema.Json,
@@ -119,6 +122,19 @@ const Step = Schema.Struct({
   reserved: Schema.optionalKey(ledger.Amounts)
 })
 
+/** The question about a limit of a budget. */
+const AskedAbout = Schema.Struct({
+  about: budgetRequest.About,
+  arguments: Schema.Json,
+  digest: Schema.String,
+  ask: runRequests.Ask
+})
+
+type AskedAbout = typeof AskedAbout.Type
+
+/** The limit of a budget that ends the run, or, with `asked`, that the run waits for an answer about. */
+const Exceeded = Schema.Struct({ ...ledger.Usage, asked: Schema.optionalKey(AskedAbout) })
+
 const StateBody = Schema.Struct({
   runId: Schema.String,
   agent: Schema.String,
@@ -157,7 +173,7 @@ const StateBody = Schema.Struct({
   basis: Schema.optional(runValues.Basis),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   account: Schema.optional(ledger.Account),
-  exceeded: Schema.optional(Schema.Struct(ledger.Usage)),
+  exceeded: Schema.optional(Exceeded),
   refused: Schema.optional(Schema.Struct(runValues.Refusal)),
   outcome: Schema.optional(runValues.Outcome),
   startedAt: runValues.Time,
@@ -311,9 +327,12 @@ export const requestDigest = (request: Parameters<typeof digestOf>[0]): Effect.E
 /** True for a question of a step that has, as a person reads it, another digest than it claims. */
 export const isForgedQuestion = (
   place: ReadonlyArray<string>,
-  { ask, contract, digest, reason, request }: planRunParts.Question,
+  { ask, budget, contract, digest, reason, request }: planRunParts.Question,
   input: planRunParts.ResolvedInput | undefined
 ): boolean => {
+  if (budget !== undefined && ask !== undefined) {
+    return isForgedLimit({ about: budget, arguments: { question: reason ?? "" }, ask, digest })
+  }
   // From before it was recorded
   if (contract === undefined) return false
   const asked = request === undefined ? { reason: reason ?? "", ...input } : request.arguments
@@ -335,6 +354,22 @@ const digestOf = ({
   const text = Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))
   return hashText(JSON.stringify(text))
 }
+
+/** The question where a limit of a budget refuses a call, if the budget asks. Runs that ask about one limit have the same question. */
+export const askAbout = ({ more, of, ...usage }: ledger.Limit): AskedAbout | undefined => {
+  if (more === undefined || of === undefined) return undefined
+  const about = { ...usage, of, more }
+  const question = { about, ...budgetRequest.questionOf(about) }
+  return { ...question, digest: digestOfLimit(question) }
+}
+
+const digestOfLimit = ({ about, arguments: args, ask }: Omit<AskedAbout, "digest">): string => {
+  const { limit, more, of, scope, unit } = about
+  return digestOf({ place: [of, scope, unit, `${limit}`, `${more}`], contract: "", arguments: args, ...termsOf(ask) })
+}
+
+/** True for a question that has, as a person reads it, another digest than it claims. */
+export const isForgedLimit = (asked: AskedAbout): boolean => digestOfLimit(asked) !== asked.digest
 
 interface CallRequest {
   readonly contract: string
@@ -374,12 +409,15 @@ export const isForged = (
   state.basis !== undefined && digestOfCall(state, callId, { contract, arguments: args, ...termsOf(ask) }) !== digest
 
 /** The call whose request is forged, if any. */
-const forgedRequest = (state: State): string | undefined =>
-  state.calls.find(({ contract, part, status }) => {
+const forgedRequest = (state: State): string | undefined => {
+  const about = state.exceeded?.asked
+  if (about !== undefined && isForgedLimit(about)) return budgetRequest.name
+  return state.calls.find(({ contract, part, status }) => {
     const asked = status._tag === "Started" ? status.approved : status
     if (asked?._tag !== "AwaitingApproval" && asked?._tag !== "Approved") return false
     return isForged(state, part.id, { ...asked, ...defined({ contract }) })
   })?.part.id
+}
 
 /** A state without its version. */
 export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
@@ -552,6 +590,8 @@ const PlanBody = Schema.Struct({
   writes: Schema.Array(Schema.Struct({ key: Schema.String, record: runValues.Count })),
   usage: runValues.Usage,
   basis: planRunParts.Basis,
+  account: Schema.optional(ledger.Account),
+  exceeded: Schema.optional(Schema.Struct(ledger.Usage)),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   outcome: Schema.optional(planRunParts.Outcome),
   startedAt: runValues.Time,
@@ -580,6 +620,7 @@ export interface PlanFields extends Frame, Omit<typeof PlanBody.Type, keyof Fram
  *   a step, `writes` the record behind a key that a step writes.
  * - `previous`: the record that `fromPrev` reads, absent for the input.
  * - `basis`: the parts of the newest definition of the run, which an edited one is compared with.
+ * - `account`: what a run with a budget of its own has used, see `Budget`. `exceeded`: the limit that an answer has ended the run at.
  *
  * States are compared by value. A logged state shows its position and no output of steps.
  *
@@ -626,7 +667,13 @@ export class PlanState extends Data.Class<PlanFields> implements Inspectable.Ins
 
 /** The fields that a frame or state without them has as `undefined`, so that equal states have the same keys. */
 const absentInFrame = { cursor: undefined, turn: undefined, choosing: undefined, previous: undefined }
-export const absent = { ...absentInFrame, interrupted: undefined, outcome: undefined }
+export const absent = {
+  ...absentInFrame,
+  account: undefined,
+  exceeded: undefined,
+  interrupted: undefined,
+  outcome: undefined
+}
 
 const frameOf = ({ history, turn, ...body }: FrameBody) => ({
   ...absentInFrame,
@@ -794,7 +841,7 @@ export const reservedIn = ({ calls, plan, step }: State): ledger.Amounts => {
   return [...inCalls, plan === undefined ? {} : reservedInFrame(plan)].reduce(ledger.add, step?.reserved ?? {})
 }
 
-const reservedInFrame = ({ turn }: Frame): ledger.Amounts =>
+export const reservedInFrame = ({ turn }: Frame): ledger.Amounts =>
   (turn?.members ?? []).map(reservedInMember).reduce(ledger.add, {})
 
 const reservedInMember = (member: Member): ledger.Amounts => {

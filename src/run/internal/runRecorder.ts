@@ -69,7 +69,7 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly first: Event | undefined
   readonly apply: (state: State, event: Event, inside?: Inside) => Result.Result<State, unknown>
   readonly follow?: ((state: State) => Event | undefined) | undefined
-  readonly usages?: ((state: State, now: DateTime.Utc) => ReadonlyArray<ledger.Usage> | undefined) | undefined
+  readonly usages?: ((state: State, now: DateTime.Utc) => ReadonlyArray<ledger.Limit> | undefined) | undefined
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
   readonly log?: Log<Event, View> | undefined
   readonly journal?: Journal<State, Event, E> | undefined
@@ -97,7 +97,7 @@ export interface Recorded<out Event, out State> {
  */
 export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
-  readonly budgets: () => ReadonlyArray<ledger.Usage> | undefined
+  readonly budgets: () => ReadonlyArray<ledger.Limit> | undefined
   readonly record: (recorded: Arr.NonEmptyReadonlyArray<Recorded<Event, State>>) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
   readonly show: (view: View) => void
@@ -170,7 +170,7 @@ export class RunRecorder<State, Event, View, E = never> {
     return this.reason ?? this.options.parent?.interruption()
   }
 
-  get budgets(): ReadonlyArray<ledger.Usage> | undefined {
+  get budgets(): ReadonlyArray<ledger.Limit> | undefined {
     const { parent, usages } = this.options
     const own = usages?.(this.state, this.now())
     const around = parent?.budgets()

@@ -50,7 +50,7 @@ export const Ask = Schema.Struct({
   kind: Schema.Literals(["Question", "Call"]),
   schema,
   number: Schema.optionalKey(Schema.Int)
-})
+}).annotate({ identifier: "Ask" })
 
 export interface Ask extends Schema.Schema.Type<typeof Ask> {}
 
@@ -413,13 +413,25 @@ const showPlace = ({ callId, path = [] }: Pick<InvalidDecision, "callId" | "path
 
 /**
  * A request that a run has open, and the event that records a decision about it. `equal` is the digest of what equal requests have in common:
- * the place that asks is no part of it. Requests that no other one is equal to have none.
+ * the place that asks is no part of it. Requests that no other one is equal to have none. Open requests with `again` and one digest are one
+ * question, about a budget: the first one records the decision, and the others record it with `again`.
  */
 export interface Open<E> {
   readonly request: Request
   readonly record: (verdict: Verdict, at: DateTime.Utc) => E
   readonly equal?: (() => string) | undefined
+  readonly again?: ((verdict: Verdict, at: DateTime.Utc) => E) | undefined
 }
+
+/** The open requests that ask the question of one, that one included. */
+const sameQuestion = <E>(open: ReadonlyArray<Open<E>>, one: Open<E>): ReadonlyArray<Open<E>> =>
+  one.again === undefined
+    ? [one]
+    : open.filter(({ again, request }) => again !== undefined && request.digest === one.request.digest)
+
+/** Each question once. */
+const questions = <E>(open: ReadonlyArray<Open<E>>): ReadonlyArray<Open<E>> =>
+  open.filter((one) => sameQuestion(open, one)[0] === one)
 
 /** An answer that equal requests of a session have, too. `digest` is what they have in common. */
 export const Remembered = Schema.Struct({
@@ -459,14 +471,16 @@ export const inside = <A, B>(
   path: ReadonlyArray<string>,
   around: (event: A, at: DateTime.Utc) => B
 ): ReadonlyArray<Open<B>> =>
-  open.map(({ equal, record, request }) => ({
+  open.map(({ again, equal, record, request }) => ({
     equal,
     request: { ...request, path: [...path, ...(request.path ?? [])] },
-    record: (verdict, at) => around(record(verdict, at), at)
+    record: (verdict, at) => around(record(verdict, at), at),
+    again: again && ((verdict, at) => around(again(verdict, at), at))
   }))
 
 /** The requests. A request of the run itself has an empty path where a request of a run inside has the same id. */
-export const requestsOf = (open: ReadonlyArray<Open<unknown>>): ReadonlyArray<Request> => {
+export const requestsOf = (all: ReadonlyArray<Open<unknown>>): ReadonlyArray<Request> => {
+  const open = questions(all)
   const below = new Set(open.filter(({ request }) => request.path !== undefined).map(({ request }) => request.callId))
   return open.map(({ request }) =>
     request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
@@ -496,6 +510,10 @@ export const isWellFormed: (decision: unknown) => decision is Decision = Schema.
 
 /** Sound: isWellFormed refuses it before anything but the id is read. */
 export const noDecision = { callId: "" } as Decision
+
+/** The denials among decisions. A denied call needs no tool. */
+export const denialsIn = (decisions: ReadonlyArray<Decision> | undefined): ReadonlyArray<Decision> =>
+  listDecisions(decisions).filter(({ approved }) => approved === false)
 
 /** Decisions as a list, in which a value that is none, for example of a form, is malformed. */
 export const listDecisions = (decisions: ReadonlyArray<Decision> = []): ReadonlyArray<Decision> =>
@@ -572,15 +590,17 @@ export const decide = <E>(
 ): Result.Result<ReadonlyArray<E>, InvalidDecision> => {
   const decided = new Set<Open<E>>()
   const events: Array<E> = []
+  const asked = questions(open)
   const list = listDecisions(decisions)
   const torn = tornIn(list)
   if (torn !== undefined) return Result.fail(invalid(torn, { problem: "batch" }, requestsOf(open)))
   for (const decision of list) {
-    const found = find(decision, open, decided, at)
+    const found = find(decision, asked, decided, at)
     if (Result.isFailure(found)) return Result.fail(invalid(decision, found.failure, requestsOf(open)))
     const { one, verdict } = found.success
     decided.add(one)
     events.push(one.record(verdict, at))
+    for (const { again } of sameQuestion(open, one).slice(1)) if (again !== undefined) events.push(again(verdict, at))
   }
   return Result.succeed(events)
 }
@@ -595,16 +615,14 @@ interface Machine<S, E> {
   readonly apply: (state: S, event: E) => Result.Result<S, unknown>
 }
 
-/** The state after the denials among decisions: what is denied needs no tool. Other decisions are taken by the run. */
-export const afterDenials = <S, E>(
+/** The state after decisions that count. They are recorded when the run has begun. */
+export const afterDecisions = <S, E>(
   machine: Machine<S, E>,
   state: S,
   decisions: ReadonlyArray<Decision> | undefined,
   at: DateTime.Utc
 ): S =>
-  listDecisions(decisions)
-    .filter(({ approved }) => approved === false)
-    .reduce((before, denial) => {
-      const [event] = Result.getOrElse(machine.decide(before, [alone(denial)], at), () => [])
-      return event === undefined ? before : Result.getOrElse(machine.apply(before, event), () => before)
-    }, state)
+  listDecisions(decisions).reduce((before, decision) => {
+    const events = Result.getOrElse(machine.decide(before, [alone(decision)], at), () => [])
+    return events.reduce((state, event) => Result.getOrElse(machine.apply(state, event), () => state), before)
+  }, state)

@@ -17,6 +17,8 @@ import { parseSized } from "../../payload/internal/textScanner.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as budgetRequest from "./budgetRequest.ts"
+import * as accounts from "./accounts.ts"
 import * as handoffs from "./handoffs.ts"
 import * as ledger from "./ledger.ts"
 import * as planTransition from "./planTransition.ts"
@@ -308,8 +310,15 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
       return applyPlanEvent(self, event, inside)
     case "ApprovalRequested":
       if (self.limited) return outOfSteps(event)
-      return isForged(self, event)
-        ? wrongStatus(event, event.callId, "the digest of the request as it is shown", "another digest")
+      if (isForged(self, event)) {
+        return wrongStatus(event, event.callId, "the digest of the request as it is shown", "another digest")
+      }
+      // A budget asks before a call, which is not made
+      return event.budget !== undefined
+        ? updateState(self, event, {
+            exceeded: { ...ledger.usageOf(event.budget), ...defined({ asked: askedIn(event) }) },
+            step: undefined
+          })
         : changeCall(self, event, isHandlers(event.ask) ? ["Started"] : ["Requested", "Approved"], (before) => ({
             _tag: "AwaitingApproval",
             arguments: event.arguments,
@@ -338,7 +347,8 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
       return updateState(self, event, {
         outcome: undefined,
         interrupted: undefined,
-        exceeded: undefined,
+        // A question about a budget stays open, and an answer that stops the run ends it
+        exceeded: self.outcome?._tag === "AwaitingApproval" && event.budgets === undefined ? self.exceeded : undefined,
         refused: undefined,
         account: resumedAccount(self, event),
         // A limit that was never reported, because the process died first, still holds
@@ -362,11 +372,15 @@ const isHandlers = (ask: runRequests.Ask | undefined): boolean => ask?.number !=
 /** The answers to the questions that the handler of a call has asked. */
 const answersOf = (status: CallStatus) => ("answers" in status ? status.answers : undefined)
 
+/** The question about a budget in a request. */
+const askedIn = ({ arguments: args, ask, budget: about, digest }: EventOf<"ApprovalRequested">) =>
+  about && ask && { about, arguments: args, digest, ask }
+
 /** A request whose digest covers other arguments than it shows. */
-const isForged = (
-  self: State,
-  { arguments: args, ask, callId, contract, digest }: EventOf<"ApprovalRequested">
-): boolean => {
+const isForged = (self: State, event: EventOf<"ApprovalRequested">): boolean => {
+  const { arguments: args, ask, callId, contract, digest } = event
+  const asked = askedIn(event)
+  if (event.budget !== undefined) return asked === undefined || runParts.isForgedLimit(asked)
   const call = openCall(self, callId)
   const of = contract?.digest ?? call?.contract
   return (
@@ -418,11 +432,12 @@ export const next = (self: State): Action => {
   if (self.interrupted !== undefined) {
     const settled = recover(self)
     if (settled.length > 0) return { _tag: "RunTools", calls: [], settled }
-    const interrupted: runParts.Outcome = { _tag: "Interrupted", ...self.interrupted }
-    return { _tag: "Finished", outcome: exceededOutcome(self) ?? interrupted }
+    return { _tag: "Finished", outcome: cutOffOutcome(self, self.interrupted) }
   }
   const exceeded = exceededOutcome(self)
   if (exceeded !== undefined) return { _tag: "Finished", outcome: exceeded }
+  const waiting = self.exceeded === undefined ? undefined : waitingFor(requests(self))
+  if (waiting !== undefined) return waiting
   if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
   if (self.plan !== undefined) return nextInPlan(self, self.plan)
   if (self.calls.length > 0) return nextForCalls(self)
@@ -431,8 +446,21 @@ export const next = (self: State): Action => {
 }
 
 /** The outcome of a run whose budget has refused a call or is used up, or that a guard has refused to continue. */
-export const exceededOutcome = ({ exceeded, refused }: State): runParts.Outcome | undefined =>
-  refused === undefined ? exceeded && { _tag: "BudgetExceeded", ...exceeded } : { _tag: "Refused", ...refused }
+const exceededOutcome = ({ exceeded, refused }: State): runParts.Outcome | undefined => {
+  if (refused !== undefined) return { _tag: "Refused", ...refused }
+  return exceeded === undefined || exceeded.asked !== undefined ? undefined : { _tag: "BudgetExceeded", ...exceeded }
+}
+
+/** The outcome of a run that was cut off: it waits where the time of its budget is over, and the budget asks. */
+export const cutOffOutcome = (self: State, why: NonNullable<State["interrupted"]>): runParts.Outcome => {
+  const waiting = self.exceeded?.asked === undefined ? [] : requests(self)
+  return (
+    exceededOutcome(self) ??
+    (Arr.isReadonlyArrayNonEmpty(waiting)
+      ? { _tag: "AwaitingApproval", requests: waiting }
+      : { _tag: "Interrupted", ...why })
+  )
+}
 
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
@@ -489,11 +517,15 @@ const nextForCalls = (self: State): Action => {
         break
     }
   }
-  const waiting = calls.length > 0 || settled.length > 0 ? [] : requests(self)
-  return Arr.isReadonlyArrayNonEmpty(waiting)
-    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests: waiting } }
-    : { _tag: "RunTools", calls, settled }
+  const waiting = calls.length > 0 || settled.length > 0 ? undefined : waitingFor(requests(self))
+  return waiting ?? { _tag: "RunTools", calls, settled }
 }
+
+/** The end of a run that waits for decisions about requests. */
+const waitingFor = (waiting: ReadonlyArray<runRequests.Request>): ActionOf<"Finished"> | undefined =>
+  Arr.isReadonlyArrayNonEmpty(waiting)
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests: waiting } }
+    : undefined
 
 /** True for a child that ended because it needs decisions, and still has none that lets it continue. */
 const awaitsDecisions = (child: State): boolean => {
@@ -562,26 +594,14 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
 ])
 
 /** The limits of the budgets of a run, and how much of them is used. What is reserved counts, and the time up to now. */
-export const usagesOf = (self: State, now?: DateTime.Utc): ReadonlyArray<ledger.Usage> | undefined => {
+export const usagesOf = (self: State, now?: DateTime.Utc): ReadonlyArray<ledger.Limit> | undefined => {
   const { account } = self
-  if (account === undefined) return undefined
-  const millis = now === undefined ? 0 : millisSince(self, now)
-  return ledger.usages(account, ledger.add(runParts.reservedIn(self), { millis }))
+  return account && accounts.usages(self, account, runParts.reservedIn(self), now)
 }
 
-/** The time of a run that is under way. */
-const millisSince = ({ outcome, updatedAt }: State, now: DateTime.Utc): number =>
-  outcome === undefined ? Math.max(0, now.epochMilliseconds - updatedAt.epochMilliseconds) : 0
-
-/** The account after an event. No time passes between a process that died and the next one. */
-const chargedAccount = (self: State, account: ledger.Account, event: Event): ledger.Account => {
-  const amounts = runParts.chargeOf(event)
-  const millis = event._tag === "RunResumed" ? 0 : millisSince(self, runParts.timeOf(event))
-  return amounts === undefined && millis === 0 ? account : ledger.charge(account, { ...amounts, millis })
-}
-
+/** No time passes between a process that died and the next one. */
 const resumedAccount = (self: State, event: EventOf<"RunResumed">): StateFields["account"] => {
-  const charged = self.account && chargedAccount(self, self.account, event)
+  const charged = self.account && ledger.charge(self.account, runParts.chargeOf(event) ?? {})
   return event.budgets === undefined ? charged : ledger.open(charged, event.budgets)
 }
 
@@ -597,7 +617,7 @@ const updateState = (self: State, event: Event, fields: Partial<StateFields>): A
   state.updatedAt = runParts.timeOf(event)
   state.revision += 1
   if (self.account !== undefined && fields.account === undefined) {
-    state.account = chargedAccount(self, self.account, event)
+    Object.assign(state, accounts.after(self, self.account, event))
   }
   return takePending(state, event)
 }
@@ -792,6 +812,12 @@ const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResu
   }))
 }
 
+/** The question about a budget has its answer. The run that has the budget is changed by the event, see `accounts`. */
+const applyBudgetDecided = (self: State, event: EventOf<"ApprovalDecided">, about: budgetRequest.About): ApplyResult =>
+  event.granted === undefined || Equal.equals(budgetRequest.grantOf(about, event), event.granted)
+    ? updateState(self, event, { exceeded: undefined })
+    : wrongStatus(event, event.callId, "the amount that the answer grants", "another amount")
+
 /** The output as the model wrote it: the arguments of the output call, or the JSON of the text. `undefined` where there is none. */
 const writtenOutput = (message: Message.AssistantMessage, outputCall: string | undefined): Schema.Json | undefined =>
   outputCall === undefined
@@ -974,6 +1000,11 @@ const applyToolStarted = (self: State, event: EventOf<"ToolStarted">): ApplyResu
   })
 
 const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
+  self.exceeded?.asked?.digest === event.digest
+    ? applyBudgetDecided(self, event, self.exceeded.asked.about)
+    : applyCallDecided(self, event)
+
+const applyCallDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
   withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
     if (status._tag !== "AwaitingApproval" || status.digest !== event.digest) return otherDigest(event, event.callId)
     const { answer = null, approved, ...terms } = runRequests.verdictOf(event)
@@ -1158,7 +1189,8 @@ export const decide = (
 ): Result.Result<ReadonlyArray<Event>, runRequests.InvalidDecision> => runRequests.decide(openIn(self), decisions, at)
 
 /** The requests of a run, with the events that record decisions about them. */
-export const openIn = ({ calls, context, plan }: State): ReadonlyArray<runRequests.Open<Event>> => [
+export const openIn = ({ calls, context, exceeded, plan }: State): ReadonlyArray<runRequests.Open<Event>> => [
+  ...(exceeded?.asked === undefined ? [] : [openAbout(exceeded.asked)]),
   ...(plan?.outcome?._tag === "Paused" ? plans.openIn(plan).map(openInPlan) : []),
   ...calls.flatMap(({ contract, part: { id: callId, name }, status }): ReadonlyArray<runRequests.Open<Event>> => {
     if (status._tag === "AwaitingApproval") {
@@ -1184,10 +1216,35 @@ export const openIn = ({ calls, context, plan }: State): ReadonlyArray<runReques
   })
 ]
 
-const openInPlan = ({ equal, record, request }: runRequests.Open<runParts.PlanRunEvent>): runRequests.Open<Event> => ({
+/** The question about a budget. */
+const openAbout = ({
+  about,
+  ...asked
+}: NonNullable<NonNullable<State["exceeded"]>["asked"]>): runRequests.Open<Event> => {
+  const callId = budgetRequest.idOf(about)
+  const again = (verdict: runRequests.Verdict, at: DateTime.Utc): EventOf<"ApprovalDecided"> => ({
+    _tag: "ApprovalDecided",
+    at,
+    callId,
+    ...verdict
+  })
+  return {
+    request: runRequests.requestOf({ ...asked, callId, name: budgetRequest.name }),
+    record: (verdict, at) => ({ ...again(verdict, at), granted: budgetRequest.grantOf(about, verdict) }),
+    again
+  }
+}
+
+const openInPlan = ({
+  again,
+  equal,
+  record,
+  request
+}: runRequests.Open<runParts.PlanRunEvent>): runRequests.Open<Event> => ({
   equal,
   request,
-  record: (verdict, at) => ({ _tag: "PlanEvent", event: record(verdict, at) })
+  record: (verdict, at) => ({ _tag: "PlanEvent", event: record(verdict, at) }),
+  again: again && ((verdict, at) => ({ _tag: "PlanEvent", event: again(verdict, at) }))
 })
 
 /** The finish reason of an answer that was cut off, because its run was stopped while the model was writing. */

@@ -102,7 +102,7 @@ export const message = {
   pending: Schema.optionalKey(Schema.Literal("deny")),
   steers: Schema.optionalKey(Schema.Literal(true)),
   timeout: Schema.optionalKey(runParts.Count),
-  budget: Schema.optionalKey(ledger.Amounts)
+  budget: Schema.optionalKey(ledger.Limits)
 }
 
 /** The members are in the order in which a session has them first. */

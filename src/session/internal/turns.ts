@@ -379,7 +379,7 @@ const timeFor = Effect.fnUntraced(function* (
 const budgetFor = (ofHost: ledger.Budget | undefined, message: Queued | undefined): ledger.Budget | undefined =>
   message?.budget === undefined
     ? ofHost
-    : ledger.budgetOf(ledger.within(message.budget, (ofHost && ledger.limitsOf(ofHost)) ?? {}))
+    : ledger.budgetOf(ledger.within(message.budget, ofHost && ledger.limitsOf(ofHost)))
 
 /** Runs the agent until its run ends or is stopped. */
 const runUntilStopped = (

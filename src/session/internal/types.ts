@@ -415,7 +415,7 @@ const span = Schema.optionalKey(expecting("a duration of more than 0 that ends",
 const budget = Schema.optionalKey(
   expecting(
     ledger.expected,
-    ledger.Amounts.pipe(
+    ledger.Limits.pipe(
       Schema.decodeTo(
         Schema.declare((input): input is ledger.Budget => ledger.limitsOf(input) !== undefined),
         SchemaTransformation.transform({ decode: ledger.budgetOf, encode: (found) => ledger.limitsOf(found) ?? {} })
@@ -614,7 +614,7 @@ export interface SendOptions extends Details {
   readonly timeout?: Duration.Input | undefined
   /**
    * The limits of what the turn of this message may use, see `Budget`; default: the budget of the layer (`run.budget`), or else the budget
-   * of the agent. With `run.budget` the smaller limit of each unit counts. The turn that uses it up ends as `BudgetExceeded`, and later
+   * of the agent. With `run.budget` the smaller limit of each unit counts, and `onExceeded` of `run.budget`. The turn that uses it up ends as `BudgetExceeded`, and later
    * messages are answered next. A turn that takes decisions, or that continues after a crash, has what is left, and `resume` has the
    * budget of the layer, or else what is left. A message with a budget does not steer: it waits for its turn. An edit of the message
    * has no budget.

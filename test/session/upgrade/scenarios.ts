@@ -646,6 +646,34 @@ const budgets: Scenario = {
   })
 }
 
+/** A budget that asks in a plan and for the calls of an agent: two questions have their answers, and another one waits. */
+const asking: Scenario = {
+  name: "asking",
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      const budget = { toolCalls: 2, inputTokens: 900_000, totalTokens: 900_000, onExceeded: "ask" } as const
+      yield* Session.turn("asking", "look a & errand b", { agent: "thrifty", messageId: "m1", budget })
+      yield* answerAfter(sessions, "asking", goOn(sessions, "asking"))
+      yield* Session.turn("asking", "look c & look d & look e & look f & look g", { messageId: "m2", budget })
+      yield* answerAfter(sessions, "asking", goOn(sessions, "asking"))
+      yield* updates(sessions, "asking", 66)
+    }),
+    () => Effect.void
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    yield* answerAfter(sessions, "asking", goOn(sessions, "asking"))
+    const { budget } = Option.getOrThrow(yield* sessions.state("asking"))
+    assert.deepStrictEqual([budget?.[0]?.limits.toolCalls, budget?.[0]?.left.toolCalls], [6, 1])
+  })
+}
+
+/** Continues what waits at the limit of a budget. */
+const goOn = Effect.fnUntraced(function* (sessions: Session.Service, id: string) {
+  const [request] = Option.getOrThrow(yield* sessions.state(id)).requests
+  if (request?._tag !== "Question") return yield* Effect.die(new Error("no question"))
+  return yield* sessions.decide(id, [Run.answer(request, { choice: "continue" })])
+})
+
 /** Turns that continued with the second model, the last of them under way there, and a call that was approved and asks. */
 const fallback: Scenario = {
   name: "fallback",
@@ -718,6 +746,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   steered,
   restarted,
   budgets,
+  asking,
   fallback,
   handedOver,
   ...jobScenarios
