@@ -41,7 +41,7 @@ export const Problem = Schema.Struct({
   found: Schema.String,
   fix: Schema.optionalKey(Schema.String),
   keyword: Schema.optionalKey(Schema.String)
-})
+}).annotate({ identifier: "Problem" })
 
 /**
  * One problem of a value.

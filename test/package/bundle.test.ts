@@ -77,6 +77,7 @@ const modules = (...paths: ReadonlyArray<string>) =>
  * Handoffs took 5 (2 gzipped): the transition of a run has them, and so has the check of a definition.
  * Conditions of approvals took 8 (3 gzipped) of a program that reads agents, and 1 of others.
  * Budgets that ask, and budgets of `Plan.run`, took 4 (half a KB gzipped).
+ * Budgets that ask, and budgets of `Plan.run`, took 4 (1 gzipped).
  */
 const programs = {
   "an agent in code": {
