@@ -4,7 +4,7 @@
  * `npm install` leaves an optional platform package out of the lockfile when the registry it talks to does not
  * carry it, and `npm ci` then refuses the lockfile on every machine. The exact version is in
  * `optionalDependencies` of the parent, and the platform in the package's name, so the entry can be written here.
- * Run it after each `npm install`.
+ * Run it after each `npm install`, with the folder of a package of its own: `npm run lockfile -- test/consumers`.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 
@@ -18,7 +18,7 @@ interface Entry {
   optionalDependencies?: Record<string, string>
 }
 
-const path = new URL("../package-lock.json", import.meta.url)
+const path = new URL(`../${process.argv[2] ?? "."}/package-lock.json`, import.meta.url)
 const lock: { packages: Record<string, Entry> } = JSON.parse(readFileSync(path, "utf8"))
 
 const systems = new Set(["aix", "android", "darwin", "freebsd", "linux", "netbsd", "openbsd", "openharmony", "win32"])
@@ -28,7 +28,7 @@ const aliases: Readonly<Record<string, string>> = { "64": "x64", aarch64: "arm64
 
 /** `@oxlint/binding-linux-arm64-musl` to `{ os: ["linux"], cpu: ["arm64"], libc: ["musl"] }` */
 const platform = (name: string) => {
-  const words = name.split(/[/-]/).map((word) => aliases[word] ?? word)
+  const words = name.split(/[/.-]/).map((word) => aliases[word] ?? word)
   const at = words.findIndex((word) => systems.has(word))
   const [os, cpu, abi] = words.slice(at)
   if (at === -1 || os === undefined || cpu === undefined) return undefined

@@ -7,7 +7,8 @@
 import { spawnSync } from "node:child_process"
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, posix } from "node:path"
-import { groups, repository } from "../site/pages.ts"
+import { groups } from "../site/pages.ts"
+import { repository } from "./repository.ts"
 import { root } from "./sources.ts"
 
 const site = join(root, "site")

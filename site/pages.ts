@@ -11,9 +11,6 @@ export interface Group {
   readonly pages: ReadonlyArray<Page>
 }
 
-/** The address of the repository, which the release sets (`scripts/release.ts`). Links to its files are plain text until then. */
-export const repository = ""
-
 export const groups: ReadonlyArray<Group> = [
   {
     title: "Begin",

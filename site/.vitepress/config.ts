@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs"
 import { defineConfig } from "vitepress"
-import { groups, repository } from "../pages.ts"
+import { repository } from "../../scripts/repository.ts"
+import { groups } from "../pages.ts"
 
 const here = (path: string) => new URL(path, import.meta.url).pathname
 

@@ -18,19 +18,24 @@ const developed: Record<string, string | undefined> = manifest.devDependencies
 const packages = read("")
 const bench = read("bench/compare")
 const screen = read("test/screen")
+const consumers = read("test/consumers")
 
 describe("PKG-2 lockfile", () => {
   it("names versions, not places to download from", () => {
-    for (const [path, { resolved, version }] of [packages, bench, screen].flatMap((all) => Object.entries(all))) {
+    for (const [path, { resolved, version }] of [packages, bench, screen, consumers].flatMap((all) =>
+      Object.entries(all)
+    )) {
       assert.isUndefined(resolved, path)
       assert.isString(version, path)
     }
   })
 
   it("knows the packages of every platform, or `npm ci` refuses it (npm run lockfile)", () => {
-    const named = Object.values(packages).flatMap((entry) => Object.entries(entry.optionalDependencies ?? {}))
-    for (const [name, version] of named.filter(([, version]) => /^\d/.test(version))) {
-      assert.strictEqual(packages[`node_modules/${name}`]?.version, version, name)
+    for (const lock of [packages, consumers]) {
+      const named = Object.values(lock).flatMap((entry) => Object.entries(entry.optionalDependencies ?? {}))
+      for (const [name, version] of named.filter(([, version]) => /^\d/.test(version))) {
+        assert.strictEqual(lock[`node_modules/${name}`]?.version, version, name)
+      }
     }
   })
 

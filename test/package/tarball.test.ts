@@ -7,17 +7,8 @@ import { dirname, join, posix } from "node:path"
 import { afterAll } from "vitest"
 import manifest from "../../package.json" with { type: "json" }
 import { collect } from "../../scripts/doc-examples.ts"
+import { pack, resolutions, specifierOf, subpaths } from "./packed.ts"
 import { requireBuild, root, run } from "./run.ts"
-
-const subpaths = Object.keys(manifest.exports).filter((key) => key !== "./package.json" && !key.includes("*"))
-const specifierOf = (subpath: string) => posix.join(manifest.name, subpath)
-
-/** Packs the build that `npm test` makes before its tests, as `npm pack` would make it. */
-const pack = async (folder: string): Promise<string> => {
-  const { code, output } = await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder])
-  assert.strictEqual(code, 0, output)
-  return join(folder, `${manifest.name}-${manifest.version}.tgz`)
-}
 
 /** A project that has the tarball installed, and of everything else only what the package declares. */
 const install = async (folder: string, tarball: string): Promise<string> => {
@@ -80,11 +71,6 @@ const libraryOptions = {
   rootDir: "src"
 }
 
-const resolutions = {
-  NodeNext: { module: "NodeNext" },
-  Bundler: { module: "ESNext", moduleResolution: "Bundler" }
-}
-
 describe("PKG-1 the published package", () => {
   let folder: string
   let tarball: string
@@ -110,7 +96,7 @@ describe("PKG-1 the published package", () => {
 
   it("holds only what users need", () => {
     const expected =
-      /^(browser\/sessions\.(js|d\.ts)|dist\/.+\.(js|js\.map|d\.ts|d\.ts\.map)|chunks\/.+\.(js|js\.map)|src\/.+\.ts|package\.json|docs\/.+\.md|skills\/[\w-]+\/SKILL\.md|template\/.+|schemas\/.+\.schema\.json|README\.md|LICENSE|CHANGELOG\.md)$/
+      /^(browser\/sessions\.(js|d\.ts)|dist\/.+\.(js|d\.ts|d\.ts\.map)|chunks\/.+\.(js|js\.map)|src\/.+\.ts|package\.json|docs\/.+\.md|skills\/[\w-]+\/SKILL\.md|template\/.+|schemas\/.+\.schema\.json|README\.md|LICENSE|CHANGELOG\.md)$/
     const strange = files.filter((file) => !expected.test(file) || /\.(test|types)\./.test(file))
     assert.deepStrictEqual(strange, [])
     for (const file of [
@@ -137,6 +123,13 @@ describe("PKG-1 the published package", () => {
         await readFile(join(consumer, "node_modules", manifest.name, file), "utf8")
       )
       for (const source of map.sources) assert.include(files, posix.join(posix.dirname(file), source), file)
+    }
+  })
+
+  it("DOCS-6 holds no map that no file names", async () => {
+    for (const map of files.filter((file) => file.endsWith(".map"))) {
+      const text = await readFile(join(consumer, "node_modules", manifest.name, map.slice(0, -".map".length)), "utf8")
+      assert.isTrue(text.trimEnd().endsWith(`sourceMappingURL=${posix.basename(map)}`), map)
     }
   })
 
