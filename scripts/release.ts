@@ -53,12 +53,9 @@ const edits: ReadonlyArray<{
     path: "package.json",
     what: "the version, repository, homepage and bugs",
     edit: (text, version, system) => {
-      const { license, ...manifest } = JSON.parse(text)
-      const entries = Object.entries({ ...manifest, version }).filter(
-        ([key]) => !["repository", "homepage", "bugs"].includes(key)
-      )
-      const at = entries.findIndex(([key]) => key === "files")
-      const added = Object.entries({ ...addresses(system.repository), license })
+      const entries = Object.entries({ ...JSON.parse(text), version })
+      const at = entries.findIndex(([key]) => key === "license")
+      const added = Object.entries(addresses(system.repository))
       return `${JSON.stringify(Object.fromEntries([...entries.slice(0, at), ...added, ...entries.slice(at)]), null, 2)}\n`
     }
   },
