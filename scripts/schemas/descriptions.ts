@@ -38,7 +38,8 @@ export const descriptions: { readonly [place: string]: { readonly [member: strin
     failure: "The JSON Schema of a failure.",
     timeout: 'The time of a call in milliseconds, or "infinity"; default 10000, and "infinity" for an agent.',
     approval:
-      'The approval that a call needs from a person: "never" (default), "always", or "dynamic", where the code of the tool decides.',
+      'The approval that a call needs from a person: "never" (default), "always", or "dynamic", where `request.when` or the code of the tool decides.',
+    request: "The terms of the request for an approval.",
     client:
       'Present for a tool without code: a front end makes the call ("call"), or a person answers it ("question").',
     annotations: "Hints about the tool.",
@@ -51,6 +52,7 @@ export const descriptions: { readonly [place: string]: { readonly [member: strin
     turns: "The number of the newest turns that the agent sees; default all.",
     tool_calls: "false leaves out the calls of tools and their results; default: the agent sees them."
   },
+  request: { when: "The condition under which a call needs an approval, as JSON of a condition." },
   annotations: {
     title: "A title for people.",
     readonly: "The tool changes nothing; default false.",
