@@ -28,6 +28,16 @@ describe("DOCS-2 the site", () => {
     assert.isAtMost(text("README.md").trimEnd().split("\n").length, 150)
   })
 
+  it("DOCS-2 the pages have at least 12 blocks of code for 100 sentences", () => {
+    const count = (find: (page: string) => RegExpMatchArray | null) =>
+      files.reduce((sum, file) => sum + (find(text(file))?.length ?? 0), 0)
+    const blocks = count((page) => page.match(/^ *```\w/gm))
+    const sentences = count((page) =>
+      page.replace(/^ *```[^]*?^ *```|<!--[^]*?-->|^[|#].*$|`[^`\n]*`/gm, "").match(/[.:?!](?=\s|$)/g)
+    )
+    assert.isAtLeast((100 * blocks) / sentences, 12)
+  })
+
   it("DOCS-2 links outwards are in one list, with the date when they were read", () => {
     const links: Readonly<Record<string, string>> = JSON.parse(text("site/links.json"))
     assert.deepStrictEqual(Object.keys(links), [...new Set(files.flatMap(outward))].toSorted())
