@@ -115,6 +115,28 @@ const writeForModels = (): void => {
   write(join(assembled, "public", "llms-full.txt"), all.join("\n\n"))
 }
 
+/** The reference has each public name, and no path of a file that is not public. */
+const checkReference = (): void => {
+  const modules = new Map(
+    globSync("*/*.md", { cwd: join(assembled, "api") }).map((path) => [
+      posix.basename(path, ".md"),
+      readFileSync(join(assembled, "api", path), "utf8")
+    ])
+  )
+  const names = readFileSync(join(root, "test/package/public-names.txt"), "utf8").split("\n")
+  const missing = names
+    .filter((name) => name !== "" && !name.startsWith("#"))
+    .filter((name) => {
+      const [module = "", member] = name.split(".")
+      const page = modules.get(module)
+      return page === undefined || (member !== undefined && !new RegExp(`^### ${member}\\b`, "m").test(page))
+    })
+  const inner = [...modules].filter(([, page]) => page.includes("/internal/")).map(([module]) => module)
+  if (missing.length === 0 && inner.length === 0) return
+  process.stderr.write(`the reference lacks ${missing.join(", ")}, and shows files inside: ${inner.join(", ")}\n`)
+  process.exit(1)
+}
+
 if (import.meta.main) {
   if (!existsSync(join(site, "node_modules"))) {
     process.stderr.write("expected the tools of the site: npm ci --prefix site\n")
@@ -124,5 +146,6 @@ if (import.meta.main) {
   writeForModels()
   prepareDeclarations()
   node("typedoc/bin/typedoc", "--options", "typedoc.json")
+  checkReference()
   node("vitepress/bin/vitepress.js", "build", ".")
 }
