@@ -484,7 +484,13 @@ const findDifferences = (request: Request, expected: Expectation): ReadonlyArray
   const user = messages.findLast(({ role }) => role === "user")
   const roles = messages.map(({ role }) => role)
   const tools = request.tools.map(({ name }) => name).sort()
+  const strange = Object.keys(expected).filter((name) => !Object.hasOwn(Expectation.fields, name))
   return [
+    ...strange.map((name) => ({
+      what: "expect",
+      expected: `conditions among ${Object.keys(Expectation.fields).join(", ")}`,
+      found: quoteValue(name)
+    })),
     ...compareText("newest user message", user?.text, expected.lastUserText),
     ...compareText("system message", system.length === 0 ? undefined : system.join("\n"), expected.systemText),
     ...compareText("tool results", resultsSinceAnswer(messages), expected.toolResult),

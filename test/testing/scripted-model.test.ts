@@ -174,6 +174,16 @@ describe("ScriptedModel", () => {
   )
 
   test(
+    "DOCS-4 a condition with another name is a difference, and not overlooked",
+    // a program without a compiler writes this
+    ScriptedModel.layer([{ text: "a", expect: JSON.parse('{ "system": "kind" }') }]),
+    function* () {
+      const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))
+      assert.match(error.message, /expect: expected conditions among lastUserText, systemText, .*, found "system"/)
+    }
+  )
+
+  test(
     "TEST-1 assertComplete fails while turns are left",
     ScriptedModel.layer([{ text: "a" }, { text: "b" }]),
     function* () {
