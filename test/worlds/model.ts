@@ -241,7 +241,7 @@ const finish = (
   return settled(rules, { ...self, isHanding, calls, said: [...self.said, said] })
 }
 
-/** The text of the result of a call that passes the conversation on, or comes after another one that does. */
+/** The text of the result of a call that passes the conversation on, or comes after another call that does. */
 const passes = ({ said }: Model, isPassedOn: boolean, type: string): RegExp => {
   const to = isMates(said) ? "(worker|poet)" : "mate"
   if (isPassedOn !== (type === "success")) return /^no result/
