@@ -19,7 +19,7 @@
  * | another agent answers from here on | a transient `data-handoff` part, whose data has its name as `agent` |
  * | agents and plans inside | `data-answer`, `data-result` and `data-step` parts, and transient `data-draft` parts |
  * | the structured output | a `data-output` part, and while it grows a `data-partial-output` part, `null` where it is withdrawn |
- * | the tokens of the answers | `usage` of the metadata |
+ * | the tokens of the answers, their model, and what is left of budgets | `usage`, `model` and `budget` of the metadata |
  *
  * @since 0.1.0
  */

@@ -57,6 +57,15 @@ function* replace(own: Own): Generator<AgUiEvent, Own> {
   return own
 }
 
+/** The end of a run, after a change of the state that has what is left of the budgets. */
+export const ending = (event: AgUiEvent): screen.Ending<AgUiEvent> | undefined =>
+  event.type === "RUN_FINISHED" || event.type === "RUN_ERROR"
+    ? (budget) => [
+        { type: "STATE_DELTA", delta: [{ op: "add", path: "/budget", value: budget.map((line) => ({ ...line })) }] },
+        event
+      ]
+    : undefined
+
 const usageOf = ({ usage = {} }: screen.State) => {
   const { cacheReadTokens, cacheWriteTokens, inputTokens, outputTokens, reasoningTokens } = usage
   const cached = { cachedInputTokens: cacheReadTokens, cacheWriteInputTokens: cacheWriteTokens }

@@ -225,10 +225,34 @@ export const make = <Caller>(door: Door<Caller>) => {
       screen.stream(protocol, page, { from, following })
     )
 
+  /** The end of a page has what is left of the budgets of its session. */
+  const withBudget = <Sent>(
+    caller: Caller,
+    id: string,
+    sent: Stream.Stream<Sent, Failure>,
+    ending: (sent: Sent) => screen.Ending<Sent> | undefined
+  ): Stream.Stream<Sent, Failure> =>
+    Stream.flatMap(sent, (one) => {
+      const end = ending(one)
+      if (end === undefined) return Stream.succeed(one)
+      const ended = Effect.map(door.state(caller, id), (state) => {
+        const budget = Option.getOrUndefined(state)?.budget
+        return budget === undefined ? [one] : end(budget)
+      })
+      return Stream.fromIterableEffect(ended)
+    })
+
   const respondUi = (caller: Caller, place: Place, following?: typeof uiMessages.begin) =>
     door.respondStream(
       caller,
-      uiText.encode(reading(place, uiMessages.protocol, uiMessages.begin(place.of), following)),
+      uiText.encode(
+        withBudget(
+          caller,
+          place.id,
+          reading(place, uiMessages.protocol, uiMessages.begin(place.of), following),
+          uiMessages.ending
+        )
+      ),
       uiText.fail,
       uiText.headers
     )
@@ -288,7 +312,8 @@ export const make = <Caller>(door: Door<Caller>) => {
     const { id, input, of } = place
     const messages = agUiMessages.make(yield* door.history(caller, id), of, input)
     const page = agUi.begin(of, { threadId: id, ...run, messages })
-    return door.respondStream(caller, Stream.map(reading(place, agUi.protocol, page), writeJson), ({ message }) =>
+    const sent = withBudget(caller, id, reading(place, agUi.protocol, page), agUi.ending)
+    return door.respondStream(caller, Stream.map(sent, writeJson), ({ message }) =>
       writeJson({ type: "RUN_ERROR", message })
     )
   })
@@ -300,7 +325,7 @@ export const make = <Caller>(door: Door<Caller>) => {
     const { messages } = yield* door.history(caller, id)
     const isStored = ({ id }: (typeof messages)[number]) => messages.some((message) => message.id === id)
     const waiting = (yield* waitingOf(id, state)).filter((message) => !isStored(message))
-    const all = [...uiHistory.make(messages, state.requests), ...uiHistory.make(waiting, [])]
+    const all = [...uiHistory.make(messages, state.requests, state.budget), ...uiHistory.make(waiting, [])]
     return door.respond(JSON.stringify(all), 200)
   })
 

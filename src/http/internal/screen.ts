@@ -8,6 +8,7 @@ import * as Stream from "effect/Stream"
 import type * as Schema from "effect/Schema"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/values.ts"
+import type * as ledger from "../../run/internal/ledger.ts"
 import * as ChatEvent from "../../session/ChatEvent.ts"
 import type * as events from "../../session/internal/events.ts"
 
@@ -83,6 +84,9 @@ interface End extends Pick<Of<"TurnFinished">, "output" | "refusal"> {
   readonly outcome: Of<"TurnFinished">["outcome"] | "Failed" | "Edited"
   readonly failure?: Pick<Of<"TurnFailed">, "category" | "message">
 }
+
+/** The end of a page, with what is left of the budgets. */
+export type Ending<Sent> = (budget: ReadonlyArray<ledger.Line>) => ReadonlyArray<Sent>
 
 export interface State {
   /** The id of the message of the user; none for a run without a session. */

@@ -5,6 +5,7 @@ import type * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type * as ChatEvent from "../../session/ChatEvent.ts"
 import type * as events from "../../session/internal/events.ts"
+import type * as ledger from "../../run/internal/ledger.ts"
 import type * as ToolResult from "../../tool/ToolResult.ts"
 
 /** The reason that a UI message ended. */
@@ -16,6 +17,8 @@ export interface Metadata {
   readonly usage?: Message.TokenUsage
   /** The name of the model of the newest answer. */
   readonly model?: string
+  /** The rest of each budget of the session and its turn, in the newest message, where its answer ends; absent where there is none. */
+  readonly budget?: ReadonlyArray<ledger.Line>
 }
 
 /** A chunk of a UI message stream. */

@@ -85,7 +85,8 @@ const eventOf = (message: Exclude<Stored, { readonly role: "user" }>): ChatEvent
 
 export const make = (
   messages: ReadonlyArray<Stored>,
-  requests: ReadonlyArray<events.Request>
+  requests: ReadonlyArray<events.Request>,
+  budget?: Metadata["budget"]
 ): ReadonlyArray<UiMessage> => {
   const turns: Array<{ id: string; asked: ReadonlyArray<UiMessage>; events: Array<ChatEvent.ChatEvent> }> = []
   for (const message of messages) {
@@ -100,5 +101,9 @@ export const make = (
   }
   const { at } = messages.at(-1) ?? {}
   if (at !== undefined) for (const request of requests) turns.at(-1)?.events.push({ _tag: "Requested", at, request })
-  return turns.flatMap(({ asked, events, id }) => (events.length === 0 ? asked : [...asked, answerOf(id, events)]))
+  const all = turns.flatMap(({ asked, events, id }) => (events.length === 0 ? asked : [...asked, answerOf(id, events)]))
+  const last = all.at(-1)
+  return budget === undefined || last?.role !== "assistant"
+    ? all
+    : all.with(-1, { ...last, metadata: { ...last.metadata, budget } })
 }

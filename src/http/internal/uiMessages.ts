@@ -19,6 +19,12 @@ export interface Own {
 export const metadataOf = ({ model, usage }: screen.State): Metadata | undefined =>
   model === undefined && usage === undefined ? undefined : defined({ usage, model })
 
+/** The end of a message, with what is left of the budgets. Other chunks have no ending. */
+export const ending = (chunk: Chunk): screen.Ending<Chunk> | undefined =>
+  chunk.type === "finish" || chunk.type === "message-metadata"
+    ? (budget) => [{ ...chunk, messageMetadata: { ...chunk.messageMetadata, budget } }]
+    : undefined
+
 /** The id of the answer to a message of the user. */
 export const idOf = (messageId: string): string => `answer-${messageId}`
 
