@@ -1,4 +1,4 @@
-/** MONEY-2: what is left of budgets, and the questions of budgets, on pages of the AI SDK and of AG-UI. */
+/** MONEY-2: the rest of budgets, and the questions of budgets, on pages of the AI SDK and of AG-UI. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
