@@ -105,5 +105,5 @@ export const make = (
   const last = all.at(-1)
   return budget === undefined || last?.role !== "assistant"
     ? all
-    : all.with(-1, { ...last, metadata: { ...last.metadata, budget } })
+    : [...all.slice(0, -1), { ...last, metadata: { ...last.metadata, budget } }]
 }
