@@ -2,7 +2,7 @@
  * Guards: values that decide what may pass at a place of a run.
  *
  * A guard has a name, a place and a check: an Effect that sees what is to pass, and whose verdict is {@link pass}, {@link replace},
- * {@link refuse} or, before a call of a tool, {@link ask}. An agent has guards (`Agent.Config`), and the host has guards: of a run
+ * {@link refuse} or {@link ask}. An agent has guards (`Agent.Config`), and the host has guards: of a run
  * (`Agent.Options`), of all turns of a session (`run.guards` of `Session.layer`), and of all that runs within a {@link layer}. Guards of
  * the host also hold for all agents inside: agents that are tools, and agents in the steps of plans.
  *
@@ -23,6 +23,10 @@
  *
  * Nothing of a refused answer is kept or shown. A refused message of the user stays in the conversation without its text, so that no
  * later request has it. The result of a refused `afterTool` is withheld: the call was made. Calls that did not start stay open.
+ *
+ * A value about which a guard asks is held: it is stored, and neither shown nor used. All guards of its place have decided before. With
+ * the approval it passes as it is: no model call is made again, no call runs again, and no guard is asked again, except guards that replace a prompt,
+ * because prompts are not stored. A denial is a refusal.
  *
  * Verdicts other than a pass are events of the run, `GuardDecided`. A guard is not asked again about a value after the next event of the
  * run is stored. Where a process dies before that, nothing of the value has left the guard, and the guard is asked again: about the message, the
@@ -126,7 +130,7 @@ export {
    */
   type ValueAt,
   /**
-   * The verdict of a guard: {@link pass}, {@link replace}, {@link refuse}, or {@link ask} before a call.
+   * The verdict of a guard: {@link pass}, {@link replace}, {@link refuse}, or {@link ask}.
    *
    * @category models
    * @since 0.1.0
@@ -185,8 +189,8 @@ export const refuse = (reason: string): { readonly _tag: "Refuse"; readonly reas
 })
 
 /**
- * The verdict that asks a person to approve a call before it starts, as `needsApproval` of its tool does: see `Run.Request`. The reason is
- * in the event.
+ * The verdict that asks a person. Before a call the request is an `Approval` of the call, as `needsApproval` of its tool makes it, and the reason
+ * is in the event. At all other places the request is a `Pause` of the guard with the reason: see `Run.Request`.
  *
  * @category verdicts
  * @since 0.1.0

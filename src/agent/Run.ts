@@ -50,10 +50,10 @@
  * | `StepRetried` | attempt noted, and the model that the run continues with | in a step, with the next number, or with 1 and a `model` |
  * | `BudgetNeared` | noted, so that it comes once for each limit | in a run with a budget |
  * | `BudgetExceeded` | ends the run, with its calls open; a model call that was announced is not made | |
- * | `GuardDecided` | `Refused` ends the run, with its calls open; other `arguments` of a call are noted | with `arguments`: the call is `Requested` |
+ * | `GuardDecided` | `Refused` ends the run, with its calls open, and withholds the message `messageId`; other `arguments` of a call are noted; what is `held` waits for a decision | with `arguments`: the call is `Requested` |
  * | `PlanEvent` | applied to the state of the plan; the limit set, usage added | in a step; a decision also after the end |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
- * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`, or with the answer | with the digest of the request; also after the end |
+ * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`, or with the answer; what is held passes, or is refused | with the digest of the request; also after the end |
  * | `ToolStarted` | `Requested` or `Approved` to `Started`, which keeps `idempotent` and the approval | not after an interruption, not over the limit |
  * | `ToolFinished` | result appended, call closed; a `handoff` is noted | a call that never started can only fail; one `handoff` of an answer, of a success |
  * | `HandedOff` | the agent has the conversation: its instructions are appended, the view begins with them, and has what the handoff leaves | when `next` is that handoff |
@@ -149,7 +149,8 @@ export {
    *
    * - `Approval`: may the call of the tool `name` run with these `arguments`? They are what the call will run with.
    * - `Pause`: the step `name` of a plan has paused, for the `reason` in its `arguments`. Approved it continues, and reads the
-   *   reason of the decision.
+   *   reason of the decision. Or the guard `name` asks about a value that it holds: approved the value passes, denied the run ends as
+   *   `Refused`, with the reason of the decision. Its `callId` begins with `guard/`.
    * - `Question`: the tool, step or agent `name` asks the `question` in its `arguments`. The answer has to fit the JSON
    *   Schema `schema`: a front end makes a form of it.
    * - `Call`: the front end runs the client-side tool `name` with these `arguments`, and answers with its result, which has to
@@ -358,8 +359,9 @@ export {
    * - `BudgetNeared`: 80 % of a limit are used. `BudgetExceeded`: a budget refuses the next call, or the time is over; the run ends. A
    *   budget that asks records an `ApprovalRequested` with the limit (`budget`), and the `ApprovalDecided` has the amount that the answer
    *   grants (`granted`).
-   * - `GuardDecided`: a guard has refused or replaced a value, or asks a person for a call (`callId`). `arguments` are the arguments of the
-   *   call from here on. A guard that lets a value pass makes no event.
+   * - `GuardDecided`: a guard has refused or replaced a value, or asks a person for a call (`callId`), or for another value, which is
+   *   `held`. `arguments` are the arguments of the call from here on. `messageId` is the message of the user that the verdict is about, where
+   *   the message has entered the run. A guard that lets a value pass makes no event.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
    *   `PlanFinished` with the outcome `Paused` on, and has used up its budget with `LimitReached`.
    * - `ApprovalRequested`: a call needs a decision before it may run, or a new decision, because its approval no longer

@@ -372,8 +372,9 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     case "StepRetried":
     case "RunInterrupted":
     case "BudgetExceeded":
-    case "GuardDecided":
       return undefined
+    case "GuardDecided":
+      return event.held && requested(at, runParts.heldRequest(event.held), around)
     case "BudgetNeared":
       return isOutermost ? event : undefined
     default:

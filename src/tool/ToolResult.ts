@@ -81,7 +81,7 @@ export type Content = TextPart | FilePart
  * @category models
  * @since 0.1.0
  */
-export const NonEmptyContent = Schema.NonEmptyArray(Content)
+export const NonEmptyContent = Schema.NonEmptyArray(Content).annotate({ identifier: "NonEmptyContent" })
 
 /** @since 0.1.0 */
 export type NonEmptyContent = readonly [Content, ...Array<Content>]

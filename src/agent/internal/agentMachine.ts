@@ -24,11 +24,12 @@ import * as agentTeam from "./agentTeam.ts"
 /** A message as it enters the run. Refuses a message that no conversation can have. */
 export const passInput = (
   run: agentParts.ActiveRun,
-  message: Message.UserMessage
+  message: Message.UserMessage,
+  asksModel = true
 ): Effect.Effect<agentParts.PassedInput, AgentError.AgentError> => {
   const fits = history.append(Conversation.empty, message)
   return Result.isSuccess(fits)
-    ? (run.guarding?.passInput(run, message) ?? Effect.succeed({ message, decided: [] }))
+    ? (run.guarding?.passInput(run, message, asksModel) ?? Effect.succeed({ message, decided: [] }))
     : Effect.fail(
         run.recorder.fail(
           agentReason.makeReason("ConversationInvalid", { problem: fits.failure.message }, fits.failure)

@@ -215,7 +215,8 @@ export interface Passing {
   readonly call: toolCall.BoundCall
   readonly prepareWith?: (args: JsonObject) => Result.Result<toolCall.BoundCall, ToolResult.Failure>
   readonly result?: ToolResult.ToolResult | undefined
-  /** A guard asks a person for the call. */
+  readonly handoff?: runParts.HandoffTerms
+  /** A guard asks a person for the call, or for its result, which is held. */
   readonly isAsked?: boolean | undefined
 }
 
@@ -239,7 +240,12 @@ export interface Guarding {
   readonly withdraws: boolean
   readonly holds: boolean
   readonly holdsResults: boolean
-  readonly passInput: (run: Pick<ActiveRun, "recorder">, message: Message.UserMessage) => Effect.Effect<PassedInput>
+  readonly passInput: (
+    run: Pick<ActiveRun, "recorder">,
+    message: Message.UserMessage,
+    asksModel: boolean
+  ) => Effect.Effect<PassedInput>
+  readonly passPrompt: (call: ModelCall) => Effect.Effect<ModelCall | undefined>
   readonly passModel: (call: ModelCall, send: Send) => Effect.Effect<Answered | undefined, AgentError.AgentError>
   readonly passTool: (passing: Passing) => Effect.Effect<Passing>
 }

@@ -281,7 +281,11 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
-  const { decided: verdicts, message } = yield* agentMachine.passInput(run, yield* Message.user(input, options))
+  const { decided: verdicts, message } = yield* agentMachine.passInput(
+    run,
+    yield* Message.user(input, options),
+    agent.asksModel
+  )
   const { conversation, pending, view = conversation } = recorder.state
   const waiting = pending.findLast(({ instructions }) => instructions !== undefined)?.instructions
   const known = waiting ?? history.asHistory(view).instructions

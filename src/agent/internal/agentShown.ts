@@ -55,6 +55,10 @@ const viewOf = (
     }
     case "HandedOff":
       return { _tag: "HandedOff", from: handoffs.activeAgent(before), to: event.agent, state }
+    case "GuardDecided":
+      return event.held === undefined
+        ? { _tag: "StateChanged", event, state }
+        : { _tag: "ApprovalRequested", request: runParts.heldRequest(event.held), state }
     default:
       return { _tag: "StateChanged", event, state }
   }

@@ -10,13 +10,15 @@ import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
-import * as modelMessages from "../../conversation/internal/modelMessages.ts"
+import type * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { unlimited } from "../../payload/internal/limits.ts"
 import { parseSized } from "../../payload/internal/textScanner.ts"
 import { defined, isObject } from "../../payload/internal/values.ts"
 import * as durability from "../../run/internal/durability.ts"
+import * as runParts from "../../run/internal/runParts.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import type * as AgentError from "../AgentError.ts"
@@ -26,11 +28,13 @@ import * as guardTypes from "./guardTypes.ts"
 import * as modelCall from "./modelCall.ts"
 import * as sharedBudgets from "./sharedBudgets.ts"
 
-const isBeside = ({ [guardTypes.TypeId]: { terms } }: guardTypes.Guard): boolean => terms.when === "beside"
+/** True for a guard that decides while the model answers. */
+const isBeside = ({ [guardTypes.TypeId]: { terms }, on }: guardTypes.Guard): boolean =>
+  terms.when === "beside" && (on === "beforeModel" || on === "input")
 
 /** True for a guard that can withdraw an answer. */
 const isAfter = (guard: guardTypes.Guard): boolean =>
-  guard.on === "afterModel" || guard.on === "output" || (guard.on === "beforeModel" && isBeside(guard))
+  guard.on === "afterModel" || guard.on === "output" || isBeside(guard)
 
 /** True for a run whose answers can be withdrawn when they are written. */
 const withdraws = (guards: guardTypes.Guards): boolean => guards.some(isAfter)
@@ -45,9 +49,6 @@ const holdsResults = (guards: guardTypes.Guards): boolean =>
 
 const before = (guards: guardTypes.Guards, on: guardTypes.Place): guardTypes.Guards =>
   guards.filter((guard) => guard.on === on && !isBeside(guard))
-
-const beside = (guards: guardTypes.Guards): guardTypes.Guards =>
-  guards.filter((guard) => guard.on === "beforeModel" && isBeside(guard))
 
 /** The end of a place: the value, the verdicts to record, and the verdict that held it up. */
 interface Passed<out V> {
@@ -142,11 +143,9 @@ const pass = Effect.fnUntraced(function* <P extends guardTypes.Place>(
     const seen = all as guardTypes.Seen
     const given = yield* ask(guard, key, seen)
     const isOther = given._tag === "Replace" && (isBeside(guard) || !fits[on](given.value))
-    const isOutOfPlace = given._tag === "Ask" && on !== "beforeTool"
-    const verdict =
-      isOther || isOutOfPlace
-        ? refuse(`The guard ${quote(name)} could not decide: it has no such verdict at this place.`)
-        : given
+    const verdict = isOther
+      ? refuse(`The guard ${quote(name)} could not decide: it has no such verdict at this place.`)
+      : given
     const base = { _tag: "GuardDecided", guard: name, on, ...of } as const
     if (verdict._tag === "Refuse") {
       return { value, decided: [...decided, { ...base, verdict: "Refused", reason: verdict.reason }], stop: "Refused" }
@@ -164,45 +163,121 @@ const pass = Effect.fnUntraced(function* <P extends guardTypes.Place>(
   return isAsked ? { value, decided, stop: "Asked" } : { value, decided }
 })
 
-/** Records verdicts. Returns true after a refusal, which ends the run. */
+/** Records verdicts. A refusal ends the run. */
 const record = Effect.fnUntraced(function* (
   { recorder }: Pick<agentParts.ActiveRun, "recorder">,
-  { decided, stop }: Pick<Passed<unknown>, "decided" | "stop">
-) {
+  decided: ReadonlyArray<agentParts.Decided>
+): Effect.fn.Return<undefined> {
   for (const event of decided) yield* recorder.recordNow(event)
-  return stop === "Refused"
 })
 
-/** A message with another text, with or without its files. */
-const withText = (
-  message: Message.UserMessage,
+/** Verdicts about a value. The first verdict that asks a person has the value, which is held. */
+const holding = Effect.fnUntraced(function* (
+  { recorder }: Pick<agentParts.ActiveRun, "recorder">,
+  decided: ReadonlyArray<agentParts.Decided>,
+  place: string,
   text: string,
-  files = message.content.slice(0, 0)
-): Message.UserMessage => ({
-  ...message,
-  content: [ToolResult.textPart(text), ...files]
+  value: Pick<runParts.Held, "answer" | "callId" | "handoff" | "result"> = {}
+): Effect.fn.Return<ReadonlyArray<agentParts.Decided>> {
+  const [first, ...others] = decided.filter(({ verdict }) => verdict === "Asked")
+  if (first === undefined) return decided
+  const { messageId, on } = first
+  const guards = [first.guard, ...others.map(({ guard }) => guard)] as const
+  const reason = [first, ...others].map((one) => one.reason).join("\n")
+  const id = `guard/${place}`
+  const digest = yield* runParts.requestDigest({
+    place: [recorder.state.runId, id],
+    contract: guards.join(" "),
+    arguments: { reason, text }
+  })
+  const held: runParts.Held = { id, digest, on, guards, reason, ...value, ...defined({ messageId }) }
+  return decided.map((one) => (one === first ? { ...one, held } : one))
 })
 
-/**
- * A message of the user, as it enters the conversation. The text of a message that is refused is withheld from this and from all later
- * requests.
- */
+/** Verdicts about a message of the user. */
+const about =
+  (messageId: string) =>
+  (one: agentParts.Decided): agentParts.Decided => ({ ...one, messageId })
+
+/** A message of the user, as it enters the conversation. The text of a message that is refused is withheld from all requests. */
 const passInput = Effect.fnUntraced(function* (
   all: guardTypes.Guards,
   run: Pick<agentParts.ActiveRun, "recorder">,
-  message: Message.UserMessage
+  message: Message.UserMessage,
+  asksModel: boolean
 ) {
-  const guards = before(all, "input")
+  const guards = all.filter((guard) => guard.on === "input" && !(asksModel && isBeside(guard)))
   if (guards.length === 0) return { message, decided: [] }
   const files = message.content.filter(({ type }) => type !== "text")
   const first = history.text(message)
-  const made = (text: string) => (text === first ? message : withText(message, text, files))
-  const passed = yield* pass<"input">(run, guards, `input/${message.id}`, first, (text) => ({
+  const made = (text: string): Message.UserMessage =>
+    text === first ? message : { ...message, content: [ToolResult.textPart(text), ...files] }
+  const key = `input/${message.id}`
+  const { decided, stop, value } = yield* pass<"input">(run, guards, key, first, (text) => ({
     text,
     message: made(text)
   }))
-  const withheld = "[This message was withheld by a guard.]"
-  return { ...passed, message: passed.stop === "Refused" ? withText(message, withheld) : made(passed.value) }
+  if (stop === "Refused") return { message: runTransition.withheldMessage(message), decided }
+  return { message: made(value), decided: yield* holding(run, decided.map(about(message.id)), key, value) }
+})
+
+const viewOf = ({ conversation, view = conversation }: runParts.State) => history.asHistory(view)
+
+/** The prompt of a model call, with the text of its newest message. */
+const promptOf = ({ recorder }: agentParts.ActiveRun) => {
+  const newest = history.lastMessage(viewOf(recorder.state))
+  const text = newest === undefined ? "" : Message.text(newest)
+  return (prompt: Prompt.Prompt) => ({ prompt, text })
+}
+
+/** A guard that has asked a person, who approved, is not asked again about this prompt. */
+const passPrompt = Effect.fnUntraced(function* (guards: guardTypes.Guards, call: agentParts.ModelCall) {
+  const { action, request, run } = call
+  const seenOf = promptOf(run)
+  const key = `model/${action.step}`
+  const approved: ReadonlyArray<string> = run.recorder.state.held?.find(({ on }) => on === "beforeModel")?.guards ?? []
+  const asked = before(guards, "beforeModel").filter(({ name }) => !approved.includes(name))
+  const { decided, stop, value } = yield* pass<"beforeModel">(run, asked, key, request.prompt, seenOf)
+  yield* record(run, yield* holding(run, decided, key, seenOf(value).text))
+  return stop === undefined ? { ...call, request: { ...request, prompt: value } } : undefined
+})
+
+/** The messages of the user that a model call answers. */
+const answeredMessages = (run: agentParts.ActiveRun): ReadonlyArray<Message.UserMessage> => {
+  const found: Array<Message.UserMessage> = []
+  for (let node = viewOf(run.recorder.state).last; node !== undefined; node = node.previous) {
+    const { message } = node
+    if (message.role === "assistant" || message.role === "tool") break
+    if (message.role === "user") found.push(message)
+  }
+  return found.reverse()
+}
+
+/** The decisions of the guards beside a model call. */
+const decideBeside = Effect.fnUntraced(function* (
+  guards: guardTypes.Guards,
+  { action, request, run }: agentParts.ModelCall
+) {
+  const all: Array<agentParts.Decided> = []
+  const unlessRefused = (decided: ReadonlyArray<agentParts.Decided>, stop: Passed<unknown>["stop"]) =>
+    stop === "Refused" ? Effect.fail(new Withdrawn({ decided })) : Effect.sync(() => void all.push(...decided))
+  for (const message of answeredMessages(run)) {
+    const seen = (text: string) => ({ text, message })
+    const text = history.text(message)
+    const onInput = guards.filter(({ on }) => on === "input")
+    const { decided, stop } = yield* pass<"input">(run, onInput, `input/${message.id}`, text, seen)
+    yield* unlessRefused(decided.map(about(message.id)), stop)
+  }
+  const onPrompt = guards.filter(({ on }) => on === "beforeModel")
+  const { decided, stop } = yield* pass<"beforeModel">(
+    run,
+    onPrompt,
+    `model/${action.step}`,
+    request.prompt,
+    promptOf(run)
+  )
+  yield* unlessRefused(decided, stop)
+  return all
 })
 
 const passModel = Effect.fnUntraced(function* (
@@ -210,36 +285,26 @@ const passModel = Effect.fnUntraced(function* (
   call: agentParts.ModelCall,
   send: agentParts.Send
 ): Effect.fn.Return<agentParts.Answered | undefined, AgentError.AgentError> {
-  const { action, agent, request, run } = call
+  const { action, agent, run } = call
   const { recorder } = run
-  const { conversation, view = conversation } = recorder.state
-  const newest = history.lastMessage(history.asHistory(view))
-  const text = newest === undefined ? "" : Message.text(newest)
-  const ofPrompt = (prompt: Prompt.Prompt) => ({ prompt, text })
   const key = `model/${action.step}`
-  const asked = yield* pass<"beforeModel">(run, before(guards, "beforeModel"), key, request.prompt, ofPrompt)
-  if (yield* record(run, asked)) return undefined
-  const guarded = { ...call, request: { ...request, prompt: asked.value } }
-  const besides = beside(guards)
-  const checking = pass<"beforeModel">(run, besides, key, asked.value, ofPrompt)
-  const deciding = Effect.flatMap(checking, ({ decided, stop }) =>
-    stop === undefined ? Effect.void : Effect.fail(new Withdrawn({ decided }))
-  )
-  const sending = Effect.suspend(() => send(guarded))
+  const besides = guards.filter(isBeside)
+  const sending = Effect.suspend(() => send(call))
   const answered = yield* Effect.result(
     besides.length === 0
-      ? sending
-      : Effect.map(Effect.all([sending, deciding], { concurrency: "unbounded" }), ([answer]) => answer)
+      ? Effect.map(sending, (answer): [agentParts.Answered, Array<agentParts.Decided>] => [answer, []])
+      : Effect.all([sending, decideBeside(besides, call)], { concurrency: "unbounded" })
   )
   if (Result.isFailure(answered)) {
     const { failure } = answered
     if (!(failure instanceof Withdrawn)) return yield* Effect.fail(failure)
     return yield* withdraw(run, failure.decided, recorder.written?.result())
   }
-  const { success } = answered
+  const [success, asks] = answered.success
   // An approval by the provider ends the run
   if (Result.isFailure(success) || success.success.approvals.length > 0) return success
   let { content } = success.success
+  const decided = Array.from(asks)
   for (const on of ["afterModel", "output"] as const) {
     const given = content
     const first = answerText(agent, given)
@@ -249,27 +314,30 @@ const passModel = Effect.fnUntraced(function* (
       content: text === first ? given : (withAnswerText(agent, given, text) ?? given)
     }))
     const after = passed.value === first ? given : withAnswerText(agent, given, passed.value)
-    if (passed.stop !== undefined) return yield* withdraw(run, passed.decided, success.success)
+    if (passed.stop === "Refused") return yield* withdraw(run, [...decided, ...passed.decided], success.success)
     if (after === undefined) {
       const reason = "A guard has put a text in place of the output that is not JSON."
-      const decided = passed.decided.map((one) => ({ ...one, verdict: "Refused", reason }) as const).slice(-1)
-      return yield* withdraw(run, decided, success.success)
+      const refused = passed.decided.map((one) => ({ ...one, verdict: "Refused", reason }) as const).slice(-1)
+      return yield* withdraw(run, refused, success.success)
     }
-    yield* record(run, passed)
+    decided.push(...passed.decided)
     content = after
   }
+  if (decided.some(({ verdict }) => verdict === "Asked")) {
+    const { finishReason, model = modelCall.askedModel(agent, recorder).name, response } = success.success
+    const answer = yield* Message.assistant(content, defined({ finishReason, model, response }))
+    const held = yield* holding(run, decided, key, answerText(agent, content), { answer })
+    return yield* withdraw(run, held, success.success)
+  }
+  yield* record(run, decided)
   // The shown text is no beginning of the answer
   const isOther = content !== success.success.content && !recorder.holds
   if (isOther) recorder.messageId = yield* yield* Message.MessageId
-  if (run.streaming && recorder.holds) {
-    const deltas = modelMessages.deltasOf(content)
-    modelCall.show(recorder, deltas, true)
-    yield* modelCall.showOutput(recorder, deltas, true)
-  }
+  if (run.streaming && recorder.holds) yield* modelCall.showAnswer(recorder, content)
   return Result.succeed({ ...success.success, content })
 })
 
-/** Records the refusal of an answer. Nothing of the answer is kept but its tokens, and what a screen shows of it is withdrawn. */
+/** Records an answer that is refused or held. Its tokens count, and what a screen shows of it is withdrawn. */
 const withdraw = Effect.fnUntraced(function* (
   run: agentParts.ActiveRun,
   decided: ReadonlyArray<agentParts.Decided>,
@@ -277,13 +345,13 @@ const withdraw = Effect.fnUntraced(function* (
 ) {
   const { recorder } = run
   recorder.written = undefined
-  if (answer !== undefined && answer.content.length > 0) {
-    const usage = yield* agentMachine.usageOf(recorder, answer)
-    yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage, ...recorder.spent(usage) })
-    yield* sharedBudgets.settle(run, recorder.spent(usage).spent ?? {})
-  }
-  yield* record(run, { decided })
-  return undefined
+  if (answer === undefined || answer.content.length === 0) return yield* record(run, decided)
+  const usage = yield* agentMachine.usageOf(recorder, answer)
+  const used = recorder.spent(usage)
+  const at = recorder.now()
+  // Together: an answer that is held is not made again
+  yield* recorder.record({ _tag: "AnswerDiscarded", at, usage, ...used }, ...decided.map((one) => ({ ...one, at })))
+  yield* sharedBudgets.settle(run, used.spent ?? {})
 })
 
 /** The text of an answer for the user, and the output where a tool takes it. */
@@ -327,46 +395,48 @@ const passTool = Effect.fnUntraced(function* (
   all: guardTypes.Guards,
   passing: agentParts.Passing
 ): Effect.fn.Return<agentParts.Passing> {
-  const { call, prepareWith, result, run } = passing
+  const { call, handoff, prepareWith, result, run } = passing
   const { contract, id: callId } = call
   const ofCall = { tool: contract.name, callId, arguments: call.arguments }
   if (result !== undefined) {
     const guards = before(all, "afterTool")
     const seenOf = (result: ToolResult.ToolResult) => ({ ...ofCall, result, text: ToolResult.text(result) })
-    const passed = yield* pass<"afterTool">(run, guards, `result/${callId}`, result, seenOf, callId)
-    const isRefused = yield* record(run, passed)
-    return { ...passing, result: isRefused ? withheld : passed.value }
+    const key = `result/${callId}`
+    const { decided, stop, value } = yield* pass<"afterTool">(run, guards, key, result, seenOf, callId)
+    yield* record(
+      run,
+      yield* holding(run, decided, key, ToolResult.text(value), { callId, result: value, ...defined({ handoff }) })
+    )
+    return { ...passing, result: stop === "Refused" ? runTransition.withheldResult : value, isAsked: stop === "Asked" }
   }
   const guards = before(all, "beforeTool")
   const seenOf = (args: JsonObject) => ({ ...ofCall, arguments: args, text: JSON.stringify(args) })
   const passed = yield* pass<"beforeTool">(run, guards, `call/${callId}`, call.arguments, seenOf, callId)
   const { decided, stop, value } = passed
   if (value === call.arguments || stop === "Refused") {
-    yield* record(run, passed)
+    yield* record(run, decided)
     return { ...passing, isAsked: stop === "Asked" }
   }
   const replaced = prepareWith?.(value)
   if (replaced === undefined || Result.isFailure(replaced)) {
     const reason = `A guard has put other arguments into a call of ${quote(contract.name)}, which the tool does not take.`
     const last = decided.slice(-1).map((one) => ({ ...one, verdict: "Refused", reason }) as const)
-    yield* record(run, { decided: last })
+    yield* record(run, last)
     return passing
   }
   const isLast = (index: number) => index === decided.findLastIndex(({ verdict }) => verdict === "Replaced")
   const events = decided.map((one, index) => (isLast(index) ? { ...one, arguments: replaced.success.arguments } : one))
-  yield* record(run, { decided: events })
+  yield* record(run, events)
   return { ...passing, call: replaced.success, isAsked: stop === "Asked" }
 })
-
-/** The result of a call whose own result a guard has refused: the call was made. */
-const withheld = ToolResult.failure("withheld", "The call was made, and its result was withheld by a guard.")
 
 /** The guards of a run with their code. */
 export const guarding = (guards: guardTypes.Guards): agentParts.Guarding => ({
   withdraws: withdraws(guards),
   holds: holds(guards),
   holdsResults: holdsResults(guards),
-  passInput: (run, message) => passInput(guards, run, message),
+  passInput: (run, message, asksModel) => passInput(guards, run, message, asksModel),
+  passPrompt: (call) => passPrompt(guards, call),
   passModel: (call, send) => passModel(guards, call, send),
   passTool: (passing) => passTool(guards, passing)
 })

@@ -85,12 +85,8 @@ interface Ask {
   readonly reason: string
 }
 
-/** The verdict of a guard. Only a call of a tool can wait for a person. */
-export type Verdict<P extends Place = Place> =
-  | Pass
-  | Replace<ValueAt[P]>
-  | Refuse
-  | (P extends "beforeTool" ? Ask : never)
+/** The verdict of a guard. */
+export type Verdict<P extends Place = Place> = Pass | Replace<ValueAt[P]> | Refuse | Ask
 
 /** Any verdict, as a run reads it. */
 export type AnyVerdict = Pass | Replace<unknown> | Refuse | Ask
@@ -101,7 +97,7 @@ export interface Terms {
   readonly timeout?: Duration.Input | undefined
   /** The verdict of a guard that fails, dies or takes too long; default `"refuse"`. */
   readonly onFailure?: "refuse" | "pass" | undefined
-  /** With `"beside"` a guard before the model decides while the model answers, and cannot replace; default `"before"`. */
+  /** With `"beside"` a guard of `input` or `beforeModel` decides while the model answers, and cannot replace; default `"before"`. */
   readonly when?: "before" | "beside" | undefined
   /**
    * The text of a streamed answer while the guard has not decided: `"held"` (default) is shown as a whole when it has passed,

@@ -84,9 +84,13 @@ type ModelCall = agentParts.ModelCall
 
 type Answered = agentParts.Answered
 
+/** The seam of the requests of model calls: each passes here before anything of its call is recorded. */
+const passPrompt = (call: ModelCall): Effect.Effect<ModelCall | undefined> =>
+  call.run.guarding === undefined ? Effect.succeed(call) : call.run.guarding.passPrompt(call)
+
 /**
- * The seam of model calls. Each call passes here, with its request before the request is sent, and with its answer before anything
- * of the answer is recorded, except the tokens of attempts that failed. `send` makes the attempts of the call.
+ * The seam of model calls. Each call passes here, and its answer before anything of the answer is recorded, except the tokens of
+ * attempts that failed. `send` makes the attempts of the call.
  *
  * Guards decide here. They have refused where there is no answer. A pass leaves no record: the request that it was about is made
  * again with it where the process dies before the answer is recorded.
@@ -104,6 +108,8 @@ export const callModel = Effect.fnUntraced(function* (
   action: runTransition.ActionOf<"CallModel">
 ) {
   const { options, recorder } = run
+  const approved = runTransition.approvedAnswer(recorder.state)
+  if (approved !== undefined) return yield* recordApproved(agent, run, action, approved)
   const limit = options.modelMistakes ?? defaultModelMistakes
   const mistakes = action.mistakes.length
   if (mistakes > limit) {
@@ -115,6 +121,8 @@ export const callModel = Effect.fnUntraced(function* (
     if (recorder.interruption) return
   }
   const { purpose, step: number } = action
+  const call = yield* passPrompt({ agent, run, action, ...requestOf(agent, run, action) })
+  if (call === undefined || recorder.interruption) return
   const isShared = sharedBudgets.areGiven(run)
   const estimate =
     isShared || recorder.budgets !== undefined ? yield* estimateFor(agent, run, askedModel(agent, recorder)) : undefined
@@ -127,25 +135,38 @@ export const callModel = Effect.fnUntraced(function* (
     return yield* agentRecorder.recordRefused(recorder, reserved.failure)
   }
   yield* recorder.record({ _tag: "StepStarted", at: recorder.now(), step: number, purpose, ...reserved.success })
-  const asking = performCall(agent, run, action)
+  const asking = performCall(call)
   yield* isShared ? Effect.ensuring(asking, settleRest(run)) : asking
 })
 
 /** The estimate of a call that shared budgets do not refuse, if there is a budget. */
 type Held = Result.Result<ledger.Estimate | undefined, ledger.Limit>
 
-const performCall = Effect.fnUntraced(function* (
+/** Records the answer that a person has approved, whose tokens have counted. */
+const recordApproved = Effect.fnUntraced(function* (
   agent: agentParts.ModelAgent,
   run: agentParts.ActiveRun,
-  action: ModelCall["action"]
+  action: ModelCall["action"],
+  { content, finishReason, model, response }: Message.AssistantMessage
 ) {
   const { recorder } = run
+  const { asked } = requestOf(agent, run, action)
+  const { purpose, step } = action
+  yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
+  yield* beginAnswer(agent, run)
+  if (run.streaming) yield* showAnswer(recorder, content)
+  const answer = { content, ...defined({ finishReason, model, response }), approvals: [], errors: [] }
+  yield* recordAnswer(agent, run, answer, asked)
+})
+
+const performCall = Effect.fnUntraced(function* (call: ModelCall) {
+  const { action, agent, asked, run } = call
+  const { recorder } = run
   if (recorder.interruption) return
-  const asking = requestOf(agent, run, action)
-  const answered = yield* passModel({ agent, run, action, ...asking }, answerTo)
+  const answered = yield* passModel(call, answerTo)
   if (answered === undefined || recorder.state.exceeded !== undefined) return
   yield* Result.isSuccess(answered)
-    ? recordAnswer(agent, run, answered.success, asking.asked)
+    ? recordAnswer(agent, run, answered.success, asked)
     : recordMistake(agent, run, action, answered.failure)
 })
 
@@ -179,7 +200,7 @@ const recordMistake = Effect.fnUntraced(function* (
 const recordAnswer = Effect.fnUntraced(function* (
   agent: agentParts.ModelAgent,
   run: agentParts.ActiveRun,
-  answer: modelMessages.ResponseContent,
+  answer: Omit<modelMessages.ResponseContent, "finishReason"> & { readonly finishReason?: string | undefined },
   asked: ReadonlyArray<string>
 ) {
   const { options, recorder } = run
@@ -245,8 +266,10 @@ const strayResult = once(
 const defaultRetry = { times: 2, delayMillis: 1000, factor: 2, maxDelayMillis: 60_000 } as const
 
 /** The model of the run now: the first model, or the model that the run continued with. */
-const askedModel = ({ models }: agentParts.ModelAgent, { state }: agentRecorder.AgentRecorder): agentParts.NamedModel =>
-  models.find(({ name }) => name === state.model) ?? models[0]
+export const askedModel = (
+  { models }: agentParts.ModelAgent,
+  { state }: agentRecorder.AgentRecorder
+): agentParts.NamedModel => models.find(({ name }) => name === state.model) ?? models[0]
 
 /** True for an error after which the same request may succeed. */
 const isPassing = (error: AiError.AiError): boolean => isWorthRetrying(error) && mistakeOf(error) === undefined
@@ -478,19 +501,26 @@ const requestOf = (
   return { asked, request: { prompt, toolChoice } }
 }
 
+/** Begins what is shown of an answer. */
+const beginAnswer = Effect.fnUntraced(function* (
+  { output, outputTool }: agentParts.ModelAgent,
+  { context, recorder, streaming }: agentParts.ActiveRun
+) {
+  recorder.messageId = yield* yield* Message.MessageId
+  const parts = Context.get(context, outputParts.OutputParts)
+  recorder.partial =
+    output._tag === "Structured" && streaming && recorder.isShown
+      ? parts?.(output, outputTool, yield* Limits)
+      : undefined
+})
+
 /** The answer of one attempt. The tokens of an unusable answer are recorded. */
 const requestAnswer = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return<Answered> {
   const { agent, run } = call
-  const { output, outputTool } = agent
   if (agentRecorder.mustWait(run)) return yield* agentRecorder.untilInterrupted
   const before = yield* toolCall.BeforeCall
   if (before !== undefined) yield* before
-  run.recorder.messageId = yield* yield* Message.MessageId
-  const parts = Context.get(run.context, outputParts.OutputParts)
-  run.recorder.partial =
-    output._tag === "Structured" && run.streaming && run.recorder.isShown
-      ? parts?.(output, outputTool, yield* Limits)
-      : undefined
+  yield* beginAnswer(agent, run)
   const { answer, error } = yield* withinReservation(run.recorder, exchange(call))
   if (error === undefined) return Result.succeed(answer)
   run.recorder.written = undefined
@@ -515,15 +545,24 @@ const exchange = Effect.fnUntraced(function* (call: ModelCall): Effect.fn.Return
     ? asking()
     : durable.exchange(`model/${action.step}`, Effect.suspend(asking))
   if (run.streaming && !(isAsked && isStreamed(call))) {
-    const deltas = modelMessages.deltasOf(found.answer.content)
-    show(recorder, deltas)
-    yield* showOutput(recorder, deltas)
+    yield* showAnswer(recorder, found.answer.content, !recorder.holds)
   }
   return found
 })
 
+/** Shows a whole answer. */
+export const showAnswer = (
+  recorder: agentRecorder.AgentRecorder,
+  content: ReadonlyArray<Message.AssistantPart>,
+  isChecked = true
+): Effect.Effect<void> => {
+  const deltas = modelMessages.deltasOf(content)
+  show(recorder, deltas, isChecked)
+  return showOutput(recorder, deltas, isChecked)
+}
+
 /** Shows what the deltas add to a structured output. */
-export const showOutput = (
+const showOutput = (
   recorder: agentRecorder.AgentRecorder,
   deltas: ReadonlyArray<modelMessages.Delta>,
   isChecked = !recorder.holds
@@ -535,7 +574,7 @@ export const showOutput = (
   })
 }
 
-export const show = (
+const show = (
   recorder: agentRecorder.AgentRecorder,
   deltas: ReadonlyArray<modelMessages.Delta>,
   isChecked = !recorder.holds

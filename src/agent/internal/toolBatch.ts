@@ -230,7 +230,9 @@ export const runTools = Effect.fnUntraced(function* (
   action: runTransition.ActionOf<"RunTools">
 ) {
   const { recorder } = run
-  for (const settled of action.settled) yield* agentRecorder.recordToolFinished(run, settled)
+  for (const settled of action.settled) {
+    yield* agentRecorder.recordToolFinished(run, settled, undefined, undefined, settled.handoff)
+  }
   if (recorder.interruption) return
   const prepared: Array<PreparedCall> = []
   for (const call of action.calls) {
@@ -345,14 +347,17 @@ const executeBatch = (
       if (unread !== undefined) end.fatal.push(recorder.fail(unreadable(recorder.state.agent, unread)))
       const asked = agentRecorder.mustWait(run) ? undefined : askedIn(one.call, result)
       if (asked !== undefined) return recordAsked(agent, run, one, asked)
-      return toolCall.flatMapNow(passTool({ agent, run, call: one.call, result }), ({ result: passed = result }) =>
-        agentRecorder.recordToolFinished(
-          run,
-          { callId, name, result: passed },
-          duration,
-          cause,
-          passed._tag === "Success" ? handoffs.taken.get(callId) : undefined
-        )
+      const passing = { agent, run, call: one.call, result, ...defined({ handoff: handoffs.taken.get(callId) }) }
+      return toolCall.flatMapNow(passTool(passing), ({ handoff, isAsked, result: passed = result }) =>
+        isAsked === true
+          ? Effect.void
+          : agentRecorder.recordToolFinished(
+              run,
+              { callId, name, result: passed },
+              duration,
+              cause,
+              passed._tag === "Success" ? handoff : undefined
+            )
       )
     }
   })

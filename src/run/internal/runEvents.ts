@@ -84,7 +84,9 @@ const OwnEvent = Schema.Union([
     verdict: Schema.Literals(["Replaced", "Refused", "Asked"]),
     reason,
     callId: Schema.optionalKey(Schema.String),
-    arguments: Schema.optionalKey(Schema.Json)
+    arguments: Schema.optionalKey(Schema.Json),
+    messageId: Schema.optionalKey(Schema.String),
+    held: Schema.optionalKey(runValues.Held)
   }),
   Schema.TaggedStruct("ApprovalRequested", {
     at,
@@ -365,7 +367,8 @@ export const isDeferrable = (self: Event): boolean => {
   if (event._tag === "PlanEvent") return deferrableOfPlan.has(event.event._tag)
   // A reservation is stored before its call is made
   const reserves = event._tag === "StepStarted" && event.reserved !== undefined
-  return deferrable.has(event._tag) && !reserves
+  const holds = event._tag === "GuardDecided" && event.held !== undefined
+  return deferrable.has(event._tag) && !reserves && !holds
 }
 
 /** The decision in an event, with its path. */

@@ -175,6 +175,7 @@ const StateBody = Schema.Struct({
   account: Schema.optional(ledger.Account),
   exceeded: Schema.optional(Exceeded),
   refused: Schema.optional(Schema.Struct(runValues.Refusal)),
+  held: Schema.optional(Schema.Array(runValues.Held)),
   outcome: Schema.optional(runValues.Outcome),
   startedAt: runValues.Time,
   updatedAt: runValues.Time,
@@ -216,6 +217,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
   readonly account: StateFields["account"]
   readonly exceeded: StateFields["exceeded"]
   readonly refused: StateFields["refused"]
+  readonly held: StateFields["held"]
   readonly outcome: StateFields["outcome"]
   readonly startedAt: StateFields["startedAt"]
   readonly updatedAt: StateFields["updatedAt"]
@@ -250,6 +252,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
     this.account = fields.account
     this.exceeded = fields.exceeded
     this.refused = fields.refused
+    this.held = fields.held
     this.outcome = fields.outcome
     this.startedAt = fields.startedAt
     this.updatedAt = fields.updatedAt
@@ -418,6 +421,15 @@ const forgedRequest = (state: State): string | undefined => {
     return isForged(state, part.id, { ...asked, ...defined({ contract }) })
   })?.part.id
 }
+
+/** The request to a person about a value that is held. */
+export const heldRequest = ({ digest, guards, id, reason }: runValues.Held): runRequests.Request => ({
+  _tag: "Pause",
+  callId: id,
+  name: guards[0],
+  arguments: { reason },
+  digest
+})
 
 /** A state without its version. */
 export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(

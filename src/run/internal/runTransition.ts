@@ -169,6 +169,7 @@ export type Action =
         readonly callId: string
         readonly name: string
         readonly result: ToolResult.ToolResult
+        readonly handoff?: runParts.HandoffTerms
       }>
     }
   | { readonly _tag: "HandOff"; readonly agent: string }
@@ -349,7 +350,8 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
         interrupted: undefined,
         // A question about a budget stays open, and an answer that stops the run ends it
         exceeded: self.outcome?._tag === "AwaitingApproval" && event.budgets === undefined ? self.exceeded : undefined,
-        refused: undefined,
+        // A decision that was taken while the run waited
+        refused: self.outcome?._tag === "AwaitingApproval" ? self.refused : undefined,
         account: resumedAccount(self, event),
         // A limit that was never reported, because the process died first, still holds
         limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
@@ -465,8 +467,30 @@ export const cutOffOutcome = (self: State, why: NonNullable<State["interrupted"]
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
 /** The calls that started, which an interruption has cut off. None of them runs again. */
-export const recover = ({ calls }: State): ReadonlyArray<Settlement> =>
-  calls.flatMap(({ part, status }) => (status._tag === "Started" ? [settleCall(part, lostCall)] : []))
+export const recover = (self: State): ReadonlyArray<Settlement> =>
+  self.calls.flatMap(({ part, status }) =>
+    status._tag === "Started" && heldOf(self, part.id) === undefined ? [settleCall(part, lostCall)] : []
+  )
+
+/** The result of a call about which a person is asked. */
+const heldOf = ({ held }: State, callId: string): runParts.Held | undefined =>
+  held?.find((one) => one.callId === callId)
+
+/** The answer that a person has approved, which is the answer of the next model call. */
+export const approvedAnswer = ({ held }: State): Message.AssistantMessage | undefined =>
+  held?.find(({ answer, approved }) => approved && answer !== undefined)?.answer
+
+/** The result of a call whose own result is not to be seen: the call was made. */
+export const withheldResult = ToolResult.failure(
+  "withheld",
+  "The call was made, and its result was withheld by a guard."
+)
+
+/** A message of the user without its text and files. */
+export const withheldMessage = (message: Message.UserMessage): Message.UserMessage => ({
+  ...message,
+  content: [ToolResult.textPart("[This message was withheld by a guard.]")]
+})
 
 /** The result of a call that started and was lost with its process. */
 export const lostCall = ToolResult.failure(
@@ -504,8 +528,12 @@ const nextForCalls = (self: State): Action => {
       case "Settled":
         settled.push(settleCall(part, status.result))
         break
-      case "Started":
-        if (status.child !== undefined) {
+      case "Started": {
+        const held = heldOf(self, part.id)
+        if (held !== undefined) {
+          const { approved, handoff, result } = held
+          if (approved && result !== undefined) settled.push({ ...settleCall(part, result), ...defined({ handoff }) })
+        } else if (status.child !== undefined) {
           if (!awaitsDecisions(status.child)) calls.push({ part, started: true, child: status.child })
         } else if (status.idempotent === true) {
           calls.push(defined({ part, approved: status.approved, started: true, answers: status.answers, replaced }))
@@ -513,6 +541,7 @@ const nextForCalls = (self: State): Action => {
           settled.push(settleCall(part, lostCall))
         }
         break
+      }
       case "AwaitingApproval":
         break
     }
@@ -536,6 +565,10 @@ const awaitsDecisions = (child: State): boolean => {
 
 const nextAfterAnswer = (self: State): Action => {
   const { answer } = self
+  const waiting = self.held?.some(({ approved }) => approved === undefined) ? requests(self) : []
+  if (Arr.isReadonlyArrayNonEmpty(waiting)) {
+    return { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests: waiting } }
+  }
   const purpose = self.structured === "always" ? "structured" : "answer"
   if (answer === undefined) return nextModelCall(self, purpose)
   const finishReason = stopReasonOf(answer.finishReason)
@@ -638,8 +671,12 @@ const takePending = (self: State, event: Event): ApplyResult => {
   )
 }
 
-/** True while calls are open or a plan is under way: user messages wait. */
-const isAnswering = ({ calls, plan }: State): boolean => calls.length > 0 || plan !== undefined
+/** True while calls are open, a plan is under way, or a request or an answer is held: user messages wait. */
+const isAnswering = ({ calls, held, plan }: State): boolean =>
+  calls.length > 0 || plan !== undefined || held?.some(isOpen) === true
+
+/** True for a value that is held up. A message has entered the run. */
+const isOpen = ({ answer, on }: runParts.Held): boolean => on !== "input" || answer !== undefined
 
 const inStep = (
   self: State,
@@ -714,6 +751,7 @@ const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult
 export const isSteerable = (self: State): boolean =>
   self.step === undefined &&
   self.plan === undefined &&
+  self.held === undefined &&
   self.answer?.finishReason !== "pause" &&
   next(self)._tag === "CallModel"
 
@@ -770,6 +808,7 @@ const applyConversationRewound = (self: State, event: EventOf<"ConversationRewou
     structured: undone?.structured ?? self.structured,
     calls: [],
     pending: [],
+    held: undefined,
     answer: undefined,
     plan: undefined,
     limited: false,
@@ -791,14 +830,59 @@ const applyStepStarted = (self: State, event: EventOf<"StepStarted">): ApplyResu
   return unexpected(event, expected, `step ${step} (${purpose})`)
 }
 
-/** A refusal ends the run, with its calls open. Other arguments of a call stay with the call. */
+/** A refusal ends the run, with its calls open. Other arguments of a call stay with the call, and what a person is asked about is held. */
 const applyGuardDecided = (self: State, event: EventOf<"GuardDecided">): ApplyResult => {
-  const { arguments: replaced, callId, guard, on, reason = "", verdict } = event
-  if (verdict === "Refused") return updateState(self, event, { refused: { guard, on, reason }, step: undefined })
+  const { arguments: replaced, callId, guard, held, messageId, on, reason = "", verdict } = event
+  if (verdict === "Refused") {
+    return updateState(self, event, { ...without(self, messageId), refused: { guard, on, reason }, step: undefined })
+  }
+  if (held !== undefined) return updateState(self, event, { held: [...(self.held ?? []), held], step: undefined })
   if (callId === undefined || replaced === undefined) return updateState(self, event, {})
   return withCall(self, event, callId, ["Requested"], (status) =>
     updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status, { replaced }) })
   )
+}
+
+/** The values that are still held. */
+const stillHeld = ({ held }: State, isHeld: (one: runParts.Held) => boolean): Pick<State, "held"> => {
+  const rest = held?.filter(isHeld)
+  return { held: rest?.length === 0 ? undefined : rest }
+}
+
+/** Withholds a message that has entered the run, from this and all later requests. */
+const without = (self: State, id: string | undefined): Partial<StateFields> => {
+  const withheld = <M extends Message.Message>(message: M): M | Message.UserMessage =>
+    message.role === "user" && message.id === id ? withheldMessage(message) : message
+  const replaced = (from: history.Conversation) => {
+    const before = id === undefined ? undefined : history.beforeUser(from, id)
+    if (before === undefined) return from
+    const rest = history.messages(from).slice(history.messages(before).length).map(withheld)
+    return Result.getOrElse(history.appendAll(before, rest), () => before)
+  }
+  return {
+    conversation: replaced(self.conversation),
+    view: self.view && replaced(self.view),
+    pending: self.pending.map((one) => ({ ...one, message: withheld(one.message) }))
+  }
+}
+
+/** A denial is the refusal of the guard. */
+const applyHeldDecided = (self: State, event: EventOf<"ApprovalDecided">, held: runParts.Held): ApplyResult => {
+  const { guards, messageId, on, reason, result } = held
+  if (held.digest !== event.digest) return otherDigest(event, held.id)
+  const { held: rest = [] } = stillHeld(self, (one) => one !== held)
+  const { handoff: _, ...denied } = held
+  const after = event.approved ? held : { ...denied, result: withheldResult }
+  // A message has entered the run, and a call gets its result
+  const isKept = event.approved ? isOpen(held) : result !== undefined
+  const all = isKept ? [...rest, { ...after, approved: true as const }] : rest
+  return updateState(self, event, {
+    ...(!event.approved && {
+      ...without(self, messageId),
+      refused: { guard: guards[0], on, reason: event.reason ?? reason }
+    }),
+    held: all.length === 0 ? undefined : all
+  })
 }
 
 const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResult => {
@@ -906,6 +990,7 @@ const answerFields = (
       ...(paused ? undefined : output && { output })
     },
     limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps }),
+    ...stillHeld(self, ({ callId }) => callId !== undefined),
     step: undefined,
     mistakes: [],
     plan: undefined,
@@ -999,10 +1084,11 @@ const applyToolStarted = (self: State, event: EventOf<"ToolStarted">): ApplyResu
     return { _tag: "Started", ...defined({ idempotent, approved, answers: answersOf(before) }) }
   })
 
-const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
-  self.exceeded?.asked?.digest === event.digest
-    ? applyBudgetDecided(self, event, self.exceeded.asked.about)
-    : applyCallDecided(self, event)
+const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult => {
+  if (self.exceeded?.asked?.digest === event.digest) return applyBudgetDecided(self, event, self.exceeded.asked.about)
+  const held = self.held?.find(({ approved, id }) => approved === undefined && id === event.callId)
+  return held === undefined ? applyCallDecided(self, event) : applyHeldDecided(self, event, held)
+}
 
 const applyCallDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
   withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
@@ -1051,7 +1137,8 @@ const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult => 
   return Result.flatMap(appendMessage(self, event, message), ({ conversation, view }) => {
     const calls = self.calls.toSpliced(indexOfCall(self, message.callId), 1)
     const asked = handoff && { handoffs: [...handoffs.madeHandoffs(self), handoff] }
-    return updateState(self, event, { conversation, view, calls, ...asked })
+    const held = stillHeld(self, ({ callId }) => callId !== message.callId)
+    return updateState(self, event, { conversation, view, calls, ...held, ...asked })
   })
 }
 
@@ -1189,7 +1276,13 @@ export const decide = (
 ): Result.Result<ReadonlyArray<Event>, runRequests.InvalidDecision> => runRequests.decide(openIn(self), decisions, at)
 
 /** The requests of a run, with the events that record decisions about them. */
-export const openIn = ({ calls, context, exceeded, plan }: State): ReadonlyArray<runRequests.Open<Event>> => [
+export const openIn = ({
+  calls,
+  context,
+  exceeded,
+  held = [],
+  plan
+}: State): ReadonlyArray<runRequests.Open<Event>> => [
   ...(exceeded?.asked === undefined ? [] : [openAbout(exceeded.asked)]),
   ...(plan?.outcome?._tag === "Paused" ? plans.openIn(plan).map(openInPlan) : []),
   ...calls.flatMap(({ contract, part: { id: callId, name }, status }): ReadonlyArray<runRequests.Open<Event>> => {
@@ -1213,7 +1306,13 @@ export const openIn = ({ calls, context, exceeded, plan }: State): ReadonlyArray
     return status._tag === "Started" && status.child !== undefined
       ? runRequests.inside(openIn(status.child), [callId], (event, at) => ({ _tag: "ChildEvent", at, callId, event }))
       : []
-  })
+  }),
+  ...held
+    .filter(({ approved }) => approved === undefined)
+    .map((one): runRequests.Open<Event> => ({
+      request: runParts.heldRequest(one),
+      record: (verdict, at) => ({ _tag: "ApprovalDecided", at, callId: one.id, ...verdict })
+    }))
 ]
 
 /** The question about a budget. */

@@ -143,6 +143,7 @@ export const userData: ReadonlyArray<string> = [
   "/**/request/arguments",
   "/**/message/metadata",
   "/**/message/response/metadata",
+  "/**/answer/response/metadata",
   "/**/messages/*/metadata",
   "/**/messages/*/response/metadata",
   "/**/view/*/metadata",
@@ -155,8 +156,17 @@ export const userData: ReadonlyArray<string> = [
   "/**/events/*/parts"
 ]
 
+const [, , Assistant, Tool] = Message.Message.members
+
 /** The places of a run where guards decide. */
-export const GuardPlace = Schema.Literals(["input", "beforeModel", "afterModel", "beforeTool", "afterTool", "output"])
+export const GuardPlace = Schema.Literals([
+  "input",
+  "beforeModel",
+  "afterModel",
+  "beforeTool",
+  "afterTool",
+  "output"
+]).annotate({ identifier: "GuardPlace" })
 
 /** The refusal of a guard: its name, its place, and the reason for the user. */
 export const Refusal = { guard: Schema.String, on: GuardPlace, reason: Schema.String }
@@ -293,3 +303,23 @@ export const outputTool = "final_answer"
 
 /** True for a name that the tool of a structured output may have. */
 export const isOutputTool = (name: string): boolean => /^_*final_answer$/.test(name)
+
+/**
+ * A value about which guards have asked a person. Nothing of it is shown. `id` is the id of the request, `guards` are the guards that
+ * asked. An answer is made the answer of its model call after the approval, and a result the result of its call.
+ */
+export const Held = Schema.Struct({
+  id: Schema.String,
+  digest: Schema.String,
+  on: GuardPlace,
+  guards: Schema.NonEmptyArray(Schema.String),
+  reason: Schema.String,
+  approved: Schema.optionalKey(Schema.Literal(true)),
+  messageId: Schema.optionalKey(Schema.String),
+  answer: Schema.optionalKey(Assistant),
+  callId: Schema.optionalKey(Schema.String),
+  result: Schema.optionalKey(Tool.fields.result),
+  handoff: Schema.optionalKey(HandoffTerms)
+}).annotate({ identifier: "Held" })
+
+export interface Held extends Schema.Schema.Type<typeof Held> {}

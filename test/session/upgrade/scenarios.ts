@@ -1,5 +1,5 @@
 /** The scenarios of the golden sessions: chats here, jobs in `job-scenarios.ts`. A released set has a file of each, so they stay. */
-import { DateTime, Effect, Option, Queue, Result, Stream } from "effect"
+import { DateTime, Effect, Fiber, Option, Queue, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Conversation, Guard, Message, Run } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
@@ -253,10 +253,17 @@ const isPolite = Guard.make("is-polite", {
   check: ({ text }) => Effect.succeed(text.includes("rude") ? Guard.refuse("Be polite.") : Guard.pass)
 })
 
-/** Verdicts of guards: arguments that were replaced and wait for a person, and a message that was refused. */
+const asksFirst = (["input", "beforeModel", "output", "afterTool"] as const).map((on) =>
+  Guard.make(`ask-${on}`, {
+    on,
+    check: ({ text }) => Effect.succeed(text.includes(`held ${on}`) ? Guard.ask(`May it pass (${on})?`) : Guard.pass)
+  })
+)
+
+/** Verdicts of guards: arguments that were replaced and wait for a person, a message that was refused, and values that are held. */
 const guarded: Scenario = {
   name: "guarded",
-  options: { drainTime: "1 second", run: { guards: [lessMoney, isPolite] } },
+  options: { drainTime: "1 second", run: { guards: [lessMoney, isPolite, ...asksFirst] } },
   begin: [
     Effect.fnUntraced(function* (sessions) {
       yield* Session.turn("replaced", "pay 500", { agent: "support" })
@@ -264,14 +271,40 @@ const guarded: Scenario = {
       const refused = yield* Session.turn("refused", "rude words", { agent: "support" })
       assert.strictEqual(refused.outcome, "Refused")
       yield* updates(sessions, "refused", 66)
+      for (const { on } of asksFirst) {
+        const input = on === "afterTool" ? "look held afterTool" : `held ${on}`
+        const { outcome } = yield* Session.turn(`held-${on}`, input, { agent: "support" })
+        assert.strictEqual(outcome, "AwaitingApproval")
+        yield* updates(sessions, `held-${on}`, 66)
+      }
+      yield* Session.turn("held", "again held beforeModel", { agent: "support" })
+      yield* decide(sessions, "held")
+      yield* sessions.events("held").pipe(
+        Stream.filter(({ event }) => event._tag === "RunEvent" && event.event._tag === "StepRetried"),
+        Stream.runHead
+      )
+      yield* updates(sessions, "held", 66)
     }),
     () => Effect.void
   ],
   proceed: Effect.fnUntraced(function* (sessions, stage) {
+    const waiting = yield* Effect.forkChild(until(sessions, "held", isIdle))
+    for (let times = 0; times < 3; times++) {
+      yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+      yield* TestClock.adjust("1 second")
+    }
+    yield* Fiber.join(waiting)
+    assert.deepStrictEqual((yield* textsOf(sessions, "held")).slice(1), ["assistant: small: again held beforeModel"])
+    for (const { on } of asksFirst) {
+      const { requests } = Option.getOrThrow(yield* sessions.state(`held-${on}`))
+      const decisions = requests.filter((request) => Run.isApprovable(request)).map((request) => Run.approve(request))
+      yield* answerAfter(sessions, `held-${on}`, sessions.decide(`held-${on}`, decisions))
+      assert((yield* textsOf(sessions, `held-${on}`)).join(" ").includes(`held ${on}`))
+    }
     const { requests } = Option.getOrThrow(yield* sessions.state("replaced"))
     const decisions = requests.filter((request) => Run.isApprovable(request)).map((request) => Run.approve(request))
     yield* answerAfter(sessions, "replaced", sessions.decide("replaced", decisions))
-    assert.deepStrictEqual(callsOf(stage), ["pay 1"])
+    assert.deepStrictEqual(callsOf(stage), ["again", "pay 1"])
     assert.strictEqual((yield* Session.turn("refused", "Hello")).text, "small: Hello")
   })
 }
