@@ -29,7 +29,8 @@ const agent = Agent.make("desk", { toolkit })
 const script: ScriptedModel.TurnFunction = (request) => {
   const asked = t.asked(request)
   const isDone = request.messages.at(-1)?.role === "tool"
-  if (asked === "pay" && !isDone) return { toolCalls: [{ name: "pay", params: { amount: 10 } }] }
+  if ((asked === "pay" || asked === "ask afterTool") && !isDone)
+    return { toolCalls: [{ name: "pay", params: { amount: 10 } }] }
   return { text: asked === "key" ? "It is sk-1." : `re: ${asked}` }
 }
 
@@ -52,7 +53,19 @@ const guards = [
   })
 ]
 
-const options = { run: { guards } }
+/** They ask about a turn by its message, which has their place. */
+const asking = (["input", "beforeModel", "afterModel", "afterTool", "output"] as const).map((on) =>
+  Guard.make(`ask-${on}`, {
+    on,
+    check: ({ conversation, text }) => {
+      const said = Conversation.messages(conversation).findLast(({ role }) => role === "user")
+      const isAsked = `${said === undefined ? "" : Message.text(said)} ${text}`.includes(`ask ${on}`)
+      return noted(`ask-${on}`, isAsked ? Guard.ask("May it pass?") : Guard.pass)
+    }
+  })
+)
+
+const options = { run: { guards: [...guards, ...asking] } }
 
 const below = Layer.mergeAll(handlers, ScriptedModel.layer(script))
 
@@ -76,10 +89,17 @@ const layers = [
   ]
 ] as const
 
-const decided = Effect.fnUntraced(function* (id: string) {
+const decided = Effect.fnUntraced(function* (id: string, approved = true) {
   const { requests } = yield* Effect.flatMap(Session.Session, (sessions) => t.stateOf(sessions, id))
-  const decisions = requests.map(({ callId, digest }) => ({ callId, digest, approved: true }))
+  const decisions = requests.map(({ callId, digest }) => ({ callId, digest, approved }))
   return { requests, answer: yield* Session.await(id, yield* Session.decide(id, decisions)) }
+})
+
+/** The answer of a turn after all that it asks was decided. */
+const settled = Effect.fnUntraced(function* (id: string, answer: Session.Answer, approved = true) {
+  let last = answer
+  while (last.outcome === "AwaitingApproval") ({ answer: last } = yield* decided(id, approved))
+  return last
 })
 
 const textsOf = Effect.fnUntraced(function* (id: string) {
@@ -115,9 +135,32 @@ describe.each(layers)("MONEY-4 guards of sessions, %s", (_, layer) => {
       )
       assert.strictEqual(answer.text, "re: pay")
       assert.deepStrictEqual(paid, [5])
-      assert.deepStrictEqual(given, ["keys"])
+      assert.deepStrictEqual(
+        given.filter((name) => !name.startsWith("ask")),
+        ["keys"]
+      )
     }).pipe(Effect.provide(layer), Effect.timeout("20 seconds"))
   )
+})
+
+describe.each(layers)("MONEY-4 guards that ask about values of sessions, %s", (_, layer) => {
+  for (const { on } of asking) {
+    it.live(`hold what ${on} has until the decision, and a denial is their refusal`, () =>
+      Effect.gen(function* () {
+        paid.length = 0
+        const input = `ask ${on}`
+        const waiting = yield* Session.turn("c", input)
+        assert.strictEqual(waiting.outcome, "AwaitingApproval")
+        assert.notInclude(JSON.stringify(yield* textsOf("c")), "re: ask")
+        assert.strictEqual((yield* settled("c", waiting)).text, `re: ${input}`)
+        const denied = yield* settled("d", yield* Session.turn("d", input), false)
+        assert.isTrue(denied.outcome === "Refused" || on === "afterTool")
+        if (on === "input") assert.notInclude(JSON.stringify(yield* textsOf("d")), "ask")
+        assert.strictEqual((yield* Session.turn("d", "x")).text, "re: x")
+        assert.isAtMost(paid.length, 1)
+      }).pipe(Effect.provide(layer), Effect.timeout("20 seconds"))
+    )
+  }
 })
 
 const processOf = Effect.fnUntraced(function* (store: Layer.Layer<VersionedStore.VersionedStore>) {
@@ -139,13 +182,12 @@ for (const [name, store] of stores) {
   describe(`MONEY-4 processes that die, on ${name}`, () => {
     const send = { messageId: "m1", ifExists: "resume" } as const
 
-    for (const input of ["a bomb", "key", "pay"] as const) {
+    for (const input of ["a bomb", "key", "pay", ...asking.map(({ on }) => `ask ${on}`)]) {
       t.passing(`after any write of the turn of "${input}" the next process comes to the same decision`, () =>
         Effect.gen(function* () {
           const built = Effect.map(Layer.build(Layer.fresh(store)), (context) => Layer.succeedContext(context))
           const turn = Effect.gen(function* () {
-            const answer = yield* Session.turn("a", input, send)
-            return answer.outcome === "AwaitingApproval" ? (yield* decided("a")).answer : answer
+            return yield* settled("a", yield* Session.turn("a", input, send))
           })
           const end = Effect.fnUntraced(function* (at: number) {
             const base = yield* built
