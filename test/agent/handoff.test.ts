@@ -1,7 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Result, Schema, Stream } from "effect"
+import { Context, Effect, Layer, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentDefinition, Conversation, Guard, ModelRegistry, Run, ToolResolver } from "effect-emissary"
+import {
+  Agent,
+  AgentDefinition,
+  ContextWindow,
+  Conversation,
+  Guard,
+  ModelRegistry,
+  Run,
+  ToolResolver
+} from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 const lookup = Tool.make("lookup", { success: Schema.String, parameters: Schema.Struct({ id: Schema.String }) })
@@ -269,10 +278,24 @@ describe("MONEY-7: handoffs", () => {
       const typed = Agent.make("typed", { output: reason })
       assert.include(yield* invalid(typed), "/tools/0/agent/output: expected the output of the agent")
       assert.include(yield* invalid(Agent.make("triage")), "/tools/0/agent/name: expected a name that no other agent")
+      class Other extends Context.Service<Other, Agent.Agent<unknown>>()("other") {}
+      const late = Agent.make("late", { toolkit: [Agent.handoff(Other, { name: "transfer_to_nobody" })] })
+      class Typed extends Agent.Service<Typed>()("typed", { output: reason }) {}
+      const unfit = yield* Effect.flip(late.run("Help")).pipe(
+        Effect.provideServiceEffect(Other, Typed),
+        Effect.provide(Typed.layer)
+      )
+      assert.include(unfit.message, 'Handoff to "other": expected the output of "late", got another output')
+      const wire = yield* Agent.encode(Agent.make("first", { toolkit: [Agent.handoff(Agent.make("second"))] }))
+      const renamed = JSON.parse(
+        JSON.stringify(wire).replace('"handoff":{"agent":"second"', '"handoff":{"agent":"third"')
+      )
+      const refused = yield* Effect.flip(AgentDefinition.codec.decode(renamed))
+      assert.include(refused.message, '/tools/0/handoff/agent: expected the name of the agent of the handoff, "second"')
       const lost = Agent.make("lost", { toolkit: [Agent.handoff("nobody")] })
       const error = yield* Effect.flip(lost.run("Help"))
       assert.include(error.message, 'Handoff to "nobody": expected the name of an agent of this run ("lost")')
-    }).pipe(run([{ toolCalls: [{ name: "transfer_to_nobody", params: {} }] }]))
+    }).pipe(run(() => ({ toolCalls: [{ name: "transfer_to_nobody", params: {} }] })))
   )
 
   it.effect("MONEY-7: guards of the host decide about the other agent, and guards of the agent before do not", () =>
@@ -317,6 +340,59 @@ describe("MONEY-7: handoffs", () => {
       yield* agent.resume(rewind(users[0]?.id), { input: "One again" })
       assert.deepStrictEqual((yield* systems).slice(-2), [["You settle invoices."], ["Pass each customer on."]])
     }).pipe(run([{ toolCalls: [transfer] }, { text: "1" }, { text: "2" }, { text: "2" }, { text: "1" }]))
+  )
+
+  it.effect("MONEY-7: an edit of a message that the view has lost leaves the agent with its filter", () =>
+    Effect.gen(function* () {
+      const small = Agent.make("billing", {
+        instructions: "You settle invoices.",
+        contextWindow: ContextWindow.truncate({ above: 60 })
+      })
+      const first = Agent.make("triage", {
+        instructions: "Pass each customer on.",
+        toolkit: [lookup, Agent.handoff(small, { history: { toolCalls: false } })]
+      })
+      let result = yield* first.run("One")
+      for (const input of ["Two", "long ".repeat(60), "Four"]) result = yield* first.resume(result.state, { input })
+      assert.strictEqual(result.activeAgent, "billing")
+      const users = Conversation.messages(result.conversation).filter(({ role }) => role === "user")
+      const messageId = users[2]?.id ?? ""
+      assert.isFalse(Conversation.messages(result.state.view ?? Conversation.empty).some(({ id }) => id === messageId))
+      const at = result.state.updatedAt
+      const rewound = Result.getOrThrow(Run.apply(result.state, { _tag: "ConversationRewound", at, messageId }))
+      yield* first.resume(rewound, { input: "Three" })
+      const request = (yield* ScriptedModel.requests).at(-1)
+      assert.deepStrictEqual((yield* systems).at(-1), ["You settle invoices."])
+      assert.isFalse(JSON.stringify(request?.prompt.content).includes("found 1"))
+    }).pipe(
+      run([
+        { toolCalls: [{ name: "lookup", params: { id: "1" } }] },
+        { text: "1" },
+        { toolCalls: [{ name: "transfer_to_billing", params: {} }] },
+        { text: "2" },
+        { text: "3" },
+        { text: "4" },
+        { text: "3" }
+      ])
+    )
+  )
+
+  it.effect("MONEY-7: an agent of a layer answers with its own model, and its budget holds for its next message", () =>
+    Effect.gen(function* () {
+      class Billing extends Agent.Service<Billing>()("billing", { toolkit: [lookup], budget: { modelCalls: 1 } }) {}
+      const own = ScriptedModel.layer([
+        { text: "R-7 is paid." },
+        { toolCalls: [{ name: "lookup", params: { id: "7" } }] }
+      ])
+      const first = Agent.make("first", { toolkit: [Agent.handoff(Billing)] })
+      const program = Effect.gen(function* () {
+        const passed = yield* first.run("Help")
+        assert.strictEqual(passed.text, "R-7 is paid.")
+        const next = yield* first.resume(passed.state, { input: "More" })
+        assert.strictEqual(next.outcome, "BudgetExceeded")
+      })
+      yield* Effect.provide(program, Billing.layer.pipe(Layer.provide([own, handlers])))
+    }).pipe(run([{ toolCalls: [{ name: "transfer_to_billing", params: {} }] }]))
   )
 
   it.effect("MONEY-7: an agent of a layer has the services of its layer, and its failure to begin loses nothing", () =>
