@@ -139,6 +139,40 @@ for (const [name, engine] of engines) {
       }).pipe(Effect.scoped)
     )
 
+    it.live("DUR-6 MONEY-7 L5 a conversation is passed on as without a workflow, once", () =>
+      Effect.gen(function* () {
+        const cashier = Agent.make("cashier", { instructions: "Pay.", toolkit: Tools })
+        const door = Agent.make("door", { instructions: "Open.", toolkit: [Agent.handoff(cashier)] })
+        const script: ReadonlyArray<ScriptedModel.Turn> = [
+          { toolCalls: [{ id: "h", name: "transfer_to_cashier", params: {} }] },
+          { toolCalls: [call("p", "pay", "1")], expect: { systemText: "Pay." } },
+          { text: "Paid." }
+        ]
+        const asked = yield* door
+          .run("Go")
+          .pipe(Effect.provide([handlersOf(yield* makeLog), ScriptedModel.layer(script.slice(0, 2))]))
+        assert(asked.outcome === "AwaitingApproval")
+        const decisions = Run.approveAll(asked.requests)
+        const plain = yield* door
+          .resume(asked.state, { decisions })
+          .pipe(Effect.provide([handlersOf(yield* makeLog), ScriptedModel.layer(script.slice(2))]))
+        const log = yield* makeLog
+        let transcript: unknown
+        const { bodies, value } = yield* inWorkflow(
+          Effect.gen(function* () {
+            const { activeAgent, conversation } = yield* door.run("Go")
+            transcript = Conversation.transcript(conversation)
+            yield* ScriptedModel.assertComplete
+            return activeAgent
+          })
+        ).pipe(Effect.provide([handlersOf(log), ScriptedModel.layer(script), engine]))
+        assert.strictEqual(value, "cashier")
+        assert.isAtLeast(bodies, 2)
+        assert.deepStrictEqual(transcript, Conversation.transcript(plain.conversation))
+        assert.deepStrictEqual(yield* log.read, ["pay 1"])
+      }).pipe(Effect.scoped)
+    )
+
     it.live("DUR-6 an agent inside an agent, several at once: each call is made once", () =>
       Effect.gen(function* () {
         const log = yield* makeLog

@@ -359,12 +359,18 @@ const toolIssues = (check: Check, tool: Tool, path: string, places: WirePaths): 
   ]
 }
 
+const isTerms: (terms: unknown) => boolean = Schema.is(HandoffTerms)
+
 /** A handoff names its agent, and the agent answers in the form in which the agent before it was asked. */
 const handoffIssues = (path: string, { output, tools }: AgentDefinition): ReadonlyArray<PayloadError.Problem> =>
   tools.flatMap(({ agent, handoff }, index) => {
+    const at = `${path}/${index}`
+    if (handoff !== undefined && !isTerms(handoff)) {
+      const found = `${renderValue(handoff.turns)} and ${renderValue(handoff.toolCalls)}`
+      return [{ path: `${at}/handoff`, expected: "whole turns from 1 on, and false as toolCalls, or none", found }]
+    }
     if (agent === undefined || handoff === undefined) return []
     const { name = "agent" } = agent
-    const at = `${path}/${index}`
     const expected = `the name of the agent of the handoff, ${renderValue(name)}`
     const found = agent.output === undefined ? "text" : "another schema"
     return [
