@@ -53,10 +53,14 @@ const edits: ReadonlyArray<{
     path: "package.json",
     what: "the version, repository, homepage and bugs",
     edit: (text, version, system) => {
-      const entries = Object.entries({ ...JSON.parse(text), version })
-      const at = entries.findIndex(([key]) => key === "license")
-      const added = Object.entries(addresses(system.repository))
-      return `${JSON.stringify(Object.fromEntries([...entries.slice(0, at), ...added, ...entries.slice(at)]), null, 2)}\n`
+      const { license, ...manifest } = { ...JSON.parse(text), version }
+      const { repository, ...links } = addresses(system.repository)
+      // the order of the formatter
+      const added = { ...links, license, repository }
+      const entries = Object.entries(manifest).filter(([key]) => !Object.hasOwn(added, key))
+      const at = entries.findIndex(([key]) => key === "bin")
+      const all = [...entries.slice(0, at), ...Object.entries(added), ...entries.slice(at)]
+      return `${JSON.stringify(Object.fromEntries(all), null, 2)}\n`
     }
   },
   {

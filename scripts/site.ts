@@ -24,7 +24,12 @@ const write = (path: string, text: string): void => {
  * A page of the repository as a page of the site. Links to pages of `docs` become links between pages, pictures are copied, and links to
  * other files lead to the repository, or are their text as long as it has no address.
  */
-export const relink = (page: string, text: string, copy: (picture: string) => void): string =>
+export const relink = (
+  page: string,
+  text: string,
+  copy: (picture: string) => void,
+  address: string = repository
+): string =>
   text.replace(
     /(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)/g,
     (_, mark: string, label: string, to: string, anchor = "") => {
@@ -35,7 +40,7 @@ export const relink = (page: string, text: string, copy: (picture: string) => vo
       }
       if (path === "README.md") return `[${label}](/index.md${anchor})`
       if (path.startsWith("docs/")) return `[${label}](/${path.slice("docs/".length)}${anchor})`
-      return repository === "" ? `${label} (\`${path}\`)` : `[${label}](${repository}/blob/main/${path}${anchor})`
+      return address === "" ? `${label} (\`${path}\`)` : `[${label}](${address}/blob/main/${path}${anchor})`
     }
   )
 

@@ -46,16 +46,18 @@ describe("DOCS-2 the site", () => {
 
   it("DOCS-2 links between pages, pictures and files of the repository become links of the site", () => {
     const copied: Array<string> = []
-    const page = relink(
-      "docs/a.md",
-      "[B](b.md#c) [R](../README.md#install) [T](../test/t.ts) ![P](../bench/p.svg) [O](https://o.test/) [H](#h)",
-      (picture) => copied.push(picture)
-    )
-    assert.strictEqual(
-      page,
-      "[B](/b.md#c) [R](/index.md#install) T (`test/t.ts`) ![P](/p.svg) [O](https://o.test/) [H](#h)"
-    )
-    assert.deepStrictEqual(copied, ["bench/p.svg"])
+    const made = (address: string) =>
+      relink(
+        "docs/a.md",
+        "[B](b.md#c) [R](../README.md#install) [T](../test/t.ts) ![P](../bench/p.svg) [O](https://o.test/) [H](#h)",
+        (picture) => copied.push(picture),
+        address
+      )
+    const page = (file: string) =>
+      `[B](/b.md#c) [R](/index.md#install) ${file} ![P](/p.svg) [O](https://o.test/) [H](#h)`
+    assert.strictEqual(made(""), page("T (`test/t.ts`)"))
+    assert.strictEqual(made("https://git.example/a"), page("[T](https://git.example/a/blob/main/test/t.ts)"))
+    assert.deepStrictEqual(copied, ["bench/p.svg", "bench/p.svg"])
   })
 })
 
