@@ -92,6 +92,7 @@ export const descriptions: { readonly [place: string]: { readonly [member: strin
     one_of: "The names of the tools to choose from."
   },
   budget: {
+    on_exceeded: 'The end of a run that reaches a limit: "stop" (default), or "ask" for a question to a person.',
     input_tokens: "The tokens of all requests.",
     output_tokens: "The tokens of all answers.",
     total_tokens: "The tokens of all requests and answers.",
