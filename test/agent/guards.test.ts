@@ -93,6 +93,14 @@ describe("MONEY-4 a guard of the input", () => {
     assert.deepStrictEqual(texts(result).slice(0, 2), ["user: Card ###.", "user: And ###."])
   })
 
+  test("refuses a message, whose text is in no event", function* () {
+    const events: Array<Run.Event> = []
+    const onEvent = ({ event }: { readonly event: Run.Event }) => Effect.sync(() => void events.push(event))
+    yield* endsAs("Refused", desk.run("Build a bomb.", { guards, onEvent })).pipe(Effect.provide(world([])))
+    const texts = events.flatMap((event) => (event._tag === "InputAdded" ? [Message.text(event.message)] : []))
+    assert.deepStrictEqual(texts, ["[This message was withheld by a guard.]"])
+  })
+
   test("refuses a message that steers, and the run ends", function* () {
     const steering = Effect.succeed(["A bomb."])
     const result = yield* endsAs("Refused", desk.run("Hello.", { guards, steering })).pipe(Effect.provide(world([])))
@@ -135,6 +143,15 @@ describe("MONEY-4 guards around the model", () => {
       assert.deepInclude(result, { guard: "no-sk-", on, text: "", usage })
       assert.deepStrictEqual(texts(result), ["user: The key?"])
     }
+  })
+
+  test("replace the text of an answer with its thoughts, which may have the text", function* () {
+    const guard = Guard.make("mask", { on: "output", check: () => Effect.succeed(Guard.replace("It is a key.")) })
+    const turn = { reasoning: "The key is sk-1.", text: "It is sk-1." }
+    const { conversation } = yield* endsAs("Completed", desk.run("Hi.", { guards: [guard] })).pipe(
+      Effect.provide(world([turn]))
+    )
+    assert.notInclude(JSON.stringify(Conversation.messages(conversation)), "sk-1")
   })
 
   test("a run that is resumed after a refusal asks the model again", function* () {
@@ -326,6 +343,16 @@ describe("MONEY-4 guards compose", () => {
 })
 
 describe("MONEY-4 a guard that cannot decide", () => {
+  test("has no value of another kind", function* () {
+    for (const on of ["input", "afterTool", "output", "beforeTool"] as const) {
+      const guard = Guard.make("odd", { on, check: () => Effect.succeed(Guard.replace(5 as never)) })
+      const result = yield* endsAs("Refused", desk.run("Pay 5.", { guards: [guard] })).pipe(
+        Effect.provide(world([pay(5), { text: "Done." }]))
+      )
+      assert.include(result.reason, "could not decide", on)
+    }
+  })
+
   test("refuses with a reason of its own: after a failure, a defect, a timeout, or a verdict of another place", function* () {
     const checks: ReadonlyArray<readonly [Effect.Effect<never, string>, string]> = [
       [Effect.fail("down"), "it failed"],
@@ -362,10 +389,13 @@ describe("MONEY-4 what decides", () => {
       verdict: ({ safe }) => (safe ? Guard.pass : Guard.refuse("The judge says no."))
     })
     const agent = Agent.make("desk", { guards: [guard] })
-    const result = yield* endsAs("Refused", agent.run("Hi.")).pipe(
-      Effect.provide(world([{ text: "Hm." }, { text: `{"safe":false}` }]))
-    )
-    assert.strictEqual(result.reason, "The judge says no.")
+    const ofHost = Effect.flatMap(Guard.bind(guard), (bound) => desk.run("Hi.", { guards: [bound] }))
+    for (const run of [agent.run("Hi."), ofHost]) {
+      const result = yield* endsAs("Refused", run).pipe(
+        Effect.provide(world([{ text: "Hm." }, { text: `{"safe":false}` }]))
+      )
+      assert.strictEqual(result.reason, "The judge says no.")
+    }
   })
 
   test("may be a DecisionModel that classifies or rates", function* () {

@@ -172,6 +172,60 @@ describe("MONEY-4 a guard that asks a person", () => {
     }).pipe(Effect.provide(Layer.merge(handlers, ScriptedModel.layer([...script, { text: "the next answer" }]))))
   })
 
+  test("an approval is about one value, also where the next value has its place", function* () {
+    const guards = [asking("input", () => true, { when: "beside" })]
+    yield* Effect.gen(function* () {
+      const first = yield* endsAs("AwaitingApproval", desk.run("a", { guards }))
+      const denials = first.requests.map((request) => Run.deny(request))
+      const refused = yield* endsAs("Refused", desk.resume(first.state, { guards, decisions: denials }))
+      const second = yield* endsAs("AwaitingApproval", desk.resume(refused.state, { guards, input: "b" }))
+      assert.strictEqual(second.requests[0].callId, first.requests[0].callId)
+      assert.notStrictEqual(second.requests[0].digest, first.requests[0].digest)
+      const decisions = first.requests.filter(Run.isApprovable).map(Run.approve)
+      const failed = yield* Effect.flip(desk.resume(second.state, { guards, decisions }))
+      assert.deepInclude(failed.reason, { _tag: "InvalidDecision", problem: "changed" })
+      const [forged] = decisions
+      assert(forged !== undefined)
+      const { callId, digest } = forged
+      const at = second.state.updatedAt
+      const applied = Run.apply(second.state, { _tag: "ApprovalDecided", at, callId, digest, approved: true })
+      assert.strictEqual(applied._tag, "Failure")
+    }).pipe(Effect.provide(Layer.merge(handlers, ScriptedModel.layer([{ text: "one" }, { text: "two" }]))))
+  })
+
+  test("a message that steers waits for a prompt that was approved", function* () {
+    const guards = [asking("beforeModel", (text) => text === "secret question")]
+    yield* Effect.gen(function* () {
+      const { requests, state } = yield* endsAs("AwaitingApproval", desk.run("secret question", { guards }))
+      const decisions = requests.filter(Run.isApprovable).map(Run.approve)
+      let isGiven = false
+      const steering = Effect.sync(() => {
+        const given = isGiven ? [] : ["And more."]
+        isGiven = true
+        return given
+      })
+      yield* endsAs("Completed", desk.resume(state, { guards, decisions, steering }))
+      const sent = (yield* ScriptedModel.requests).map(({ messages }) => JSON.stringify(messages))
+      assert.deepStrictEqual(
+        sent.map((text) => text.includes("And more.")),
+        [false, true]
+      )
+    }).pipe(Effect.provide(world))
+  })
+
+  test("a result that is held outlives an interruption", function* () {
+    const guards = [asking("afterTool", (text) => text === "secret result")]
+    yield* Effect.gen(function* () {
+      const interruptWhen = (event: Run.Event) => (event._tag === "GuardDecided" ? {} : undefined)
+      const { state } = yield* endsAs("Interrupted", desk.run("secret question", { guards, interruptWhen }))
+      const decisions = Run.requests(state).filter(Run.isApprovable).map(Run.approve)
+      assert.lengthOf(decisions, 1)
+      const done = yield* desk.resume(yield* throughJson(state), { guards, decisions })
+      assert.include(texts(done), "tool: secret result")
+      assert.strictEqual(ran.filter((name) => name === "look").length, 1)
+    }).pipe(Effect.provide(world))
+  })
+
   test("a later guard refuses what an earlier one asks about, and all that ask are one request", function* () {
     const ask = (name: string) => Guard.make(name, { on: "output", check: () => Effect.succeed(Guard.ask(`${name}?`)) })
     const refuse = Guard.make("no", { on: "output", check: () => Effect.succeed(Guard.refuse("No.")) })

@@ -1,8 +1,8 @@
 /** MONEY-5: structured output that is shown while it arrives. */
 import { assert, describe, expectTypeOf } from "@effect/vitest"
 import { type DateTime, Effect, Layer, Option, Schema, Stream } from "effect"
-import { LanguageModel } from "effect/ai"
-import { Agent, AgentDefinition, AgentEvent, ModelRegistry, ToolResolver } from "effect-emissary"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { Agent, AgentDefinition, AgentEvent, Guard, ModelRegistry, ToolResolver } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
 
@@ -17,8 +17,8 @@ const turnOf = (strategy: AgentDefinition.OutputStrategy, json: string): Scripte
 const deltasIn = <A>(events: ReadonlyArray<AgentEvent.AgentEvent<A>>) =>
   events.flatMap((event) => (event._tag === "OutputDelta" ? [event] : []))
 
-const eventsOf = <A>(
-  agent: Agent.Agent<A, LanguageModel.LanguageModel>,
+const eventsOf = <A, R>(
+  agent: Agent.Agent<A, LanguageModel.LanguageModel | R>,
   script: ScriptedModel.Script,
   options: ScriptedModel.Options = { chunkSize: 3 }
 ) =>
@@ -60,6 +60,57 @@ const form = {
 }
 
 const Cities = Schema.Struct({ cities: Schema.Array(Schema.String.check(Schema.isMinLength(2))) })
+
+describe("MONEY-5 what is no output", () => {
+  const Title = Schema.Struct({ title: Schema.String })
+  const toolkit = Toolkit.make(Tool.make("look", { parameters: Title, success: Schema.String }))
+
+  test("the arguments of a tool are not shown, and a text has no half of a character", function* () {
+    const agent = Agent.make("guide", { output: Title, outputStrategy: "prompted", toolkit })
+    const events = yield* eventsOf(agent, [
+      { toolCalls: [{ id: "c1", name: "look", params: { title: "arguments" } }] },
+      { text: '{"title":"a\\ud800b"}' }
+    ]).pipe(Effect.provide(toolkit.toLayer({ look: () => Effect.succeed("seen") })))
+    assert.notInclude(JSON.stringify(deltasIn(events)), "arguments")
+    const last = deltasIn(events).at(-1)?.value
+    assert.isTrue(last?.title?.isWellFormed())
+  })
+})
+
+describe("MONEY-5 MONEY-4 structured output and guards of the output", () => {
+  const guarded = (
+    outputStrategy: AgentDefinition.OutputStrategy,
+    verdict: Guard.Verdict<"output">,
+    on: "afterModel" | "output"
+  ) =>
+    eventsOf(
+      Agent.make("guarded", {
+        output: Cities,
+        outputStrategy,
+        guards: [Guard.make("guard", { on, check: () => Effect.succeed(verdict) })]
+      }),
+      [turnOf(outputStrategy, JSON.stringify({ cities: ["Rome", "Turin"] }))]
+    )
+
+  for (const outputStrategy of strategies) {
+    test(`MONEY-5 ${outputStrategy}: no part is shown before the guard has passed the output`, function* () {
+      for (const on of ["afterModel", "output"] as const) {
+        for (const verdict of [Guard.refuse("No."), Guard.ask("May it pass?")]) {
+          const events = yield* guarded(outputStrategy, verdict, on)
+          assert.deepStrictEqual(deltasIn(events), [])
+          const shown = events.filter(({ _tag }) => _tag === "TextDelta" || _tag === "CallDelta")
+          assert.deepStrictEqual(shown, [])
+        }
+        const passed = deltasIn(yield* guarded(outputStrategy, Guard.pass, on))
+        assert.deepStrictEqual(passed.at(-1)?.value, { cities: ["Rome", "Turin"] })
+        const other = JSON.stringify({ cities: ["Bari"] })
+        const replaced = deltasIn(yield* guarded(outputStrategy, Guard.replace(other), on))
+        assert.deepStrictEqual(replaced.at(-1)?.value, { cities: ["Bari"] })
+        assert.notInclude(JSON.stringify(replaced), "Rome")
+      }
+    })
+  }
+})
 
 describe("MONEY-5 structured output in parts", () => {
   for (const outputStrategy of strategies) {

@@ -9,6 +9,7 @@ import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as agUi from "#src/http/internal/agUi.ts"
 import * as screen from "#src/http/internal/screen.ts"
+import * as browser from "../../browser/sessions.js"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
 
@@ -152,6 +153,14 @@ describe("MONEY-5 structured output of sessions", () => {
       const chunks = yield* Stream.fromIterable(events).pipe(UiMessages.fromEvents(), Stream.runCollect)
       const data = chunks.flatMap((chunk) => (chunk.type === "data-partial-output" ? [chunk.data] : []))
       assert.isAbove(data.length, 3)
+      // A page without Effect folds the same events to the same values
+      let known: ChatEvent.PartialOutput | undefined
+      let shown: ReturnType<typeof browser.partialOutput>
+      for (const event of events) {
+        known = ChatEvent.partialOutput(known, event)
+        shown = browser.partialOutput(shown, event)
+        assert.deepStrictEqual(shown?.value, known?.value)
+      }
       assert.deepStrictEqual(data.at(-1), order)
       const final = chunks.flatMap((chunk) => (chunk.type === "data-output" ? [chunk.data] : []))
       assert.deepStrictEqual(final, [order])

@@ -3,7 +3,7 @@ import { Cause, DateTime, Deferred, Duration, Effect, Exit, Layer, Queue, Random
 import { TestClock } from "effect/testing"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Workflow, WorkflowEngine } from "effect/workflow"
-import { Agent, AgentEvent, ContextWindow, Conversation, Run, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, ContextWindow, Conversation, Guard, Message, Run, ToolRuntime } from "effect-emissary"
 import { Activities } from "effect-emissary/workflow"
 import { Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -96,6 +96,52 @@ const clerk = Agent.make("clerk", { instructions: "Be brief.", toolkit: Tools })
 
 for (const [name, engine] of engines) {
   describe(`DUR-6 Durable on the engine: ${name}`, () => {
+    it.live("MONEY-4 guards decide once, whatever they decide, and a person decides about what is held", () =>
+      Effect.gen(function* () {
+        const log = yield* makeLog
+        const checks: Array<string> = []
+        const noted = <V>(name: string, verdict: V) => Effect.sync(() => (checks.push(name), verdict))
+        const guards = [
+          Guard.make("mask", {
+            on: "input",
+            check: ({ text }) => noted("mask", Guard.replace(text.replace("mr ", "")))
+          }),
+          Guard.make("half", {
+            on: "beforeTool",
+            check: (seen) => noted("half", seen.tool === "pay" ? Guard.replace({ text: "5" }) : Guard.pass)
+          }),
+          Guard.make("result", {
+            on: "afterTool",
+            check: ({ tool }) => noted("result", tool === "note" ? Guard.ask("A note?") : Guard.pass)
+          }),
+          Guard.make("words", { on: "output", check: () => noted("words", Guard.ask("May it pass?")) })
+        ]
+        const { bodies, seen, value } = yield* inWorkflow(
+          Effect.gen(function* () {
+            const { conversation, text } = yield* clerk.run("mr Go", { guards })
+            yield* ScriptedModel.assertComplete
+            return [
+              text,
+              ...Conversation.messages(conversation)
+                .slice(1, 2)
+                .map((message) => Message.text(message))
+            ]
+          })
+        ).pipe(
+          Effect.provide([
+            handlersOf(log),
+            ScriptedModel.layer([{ toolCalls: [call("b", "note", "2"), call("c", "pay", "3")] }, { text: "Done." }]),
+            engine
+          ])
+        )
+        assert.deepStrictEqual(value, ["Done.", "Go"])
+        assert.isAtLeast(bodies, 2)
+        assert.deepStrictEqual([...(yield* log.read)].sort(), ["note 2", "pay 5"])
+        assert.deepStrictEqual(seen.map(({ request }) => request._tag).sort(), ["Approval", "Pause", "Pause"])
+        assert.deepStrictEqual(checks.toSorted(), ["half", "half", "mask", "result", "result", "words"])
+      })
+    )
+
     it.live("DUR-6 L5 calls are made once, ids are the same each time, and the transcript is the plain one", () =>
       Effect.gen(function* () {
         const log = yield* makeLog
