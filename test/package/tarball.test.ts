@@ -189,15 +189,15 @@ describe("PKG-1 the published package", () => {
       const imports = declarations.flatMap((file) =>
         Array.from(
           readFileSync(join(library, name, file), "utf8").matchAll(/(?:from |import\()"([^"]+)"/g),
-          ([, specifier = ""]) => specifier
+          ([, specifier = ""]) => ({ file, specifier })
         )
       )
       const hidden = /node_modules|^effect-emissary\/.*\b(internal|wire)\b|^\.\..*\bdist\b/
       assert.deepStrictEqual(
-        imports.filter((specifier) => hidden.test(specifier)),
+        imports.filter(({ specifier }) => hidden.test(specifier)),
         []
       )
-      assert.isAbove(imports.filter((specifier) => specifier.startsWith(`${manifest.name}/`)).length, 20)
+      assert.isAbove(imports.filter(({ specifier }) => specifier.startsWith(`${manifest.name}/`)).length, 20)
     })
     await Promise.all(compiled)
   })

@@ -428,9 +428,6 @@ export type ToolTypeId = "~effect-emissary/agent/AgentTool"
  */
 export const ToolTypeId: ToolTypeId = "~effect-emissary/agent/AgentTool"
 
-/** The arguments of the call of an agent. */
-export type AgentInput = Schema.Struct<{ readonly input: typeof Schema.String }>
-
 /**
  * A tool that is an agent. It needs no handler; `R` is what running the agent requires, `RDefinition` what its definition
  * requires. Both become requirements of the agent that has the tool. `C` is the context that the agent declares, `Parameters` the Schema
@@ -441,7 +438,7 @@ export interface AgentTool<
   out R,
   out RDefinition = never,
   in C = unknown,
-  out Parameters extends Schema.Top = AgentInput
+  out Parameters extends Schema.Top = Schema.Struct<{ readonly input: typeof Schema.String }>
 >
   extends
     WithOwnHandler<R>,
