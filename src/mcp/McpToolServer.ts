@@ -90,7 +90,8 @@ export interface Options {
  * A tool is listed under the name that a model would see: `/` becomes `__`. Tools that a model provider executes are
  * not listed. The output schema of a tool is listed if it describes an object.
  *
- * Calls run on the `ToolRuntime` of the layer, with the services that it was built with.
+ * Calls run on the `ToolRuntime` of the layer, with the services that it was built with. A tool with `dependencies`, services of each
+ * call, does not compile here.
  *
  * **Example** (An agent and a tool, which needs an approval, over standard streams)
  *
@@ -138,6 +139,7 @@ export const layer = <Tools extends Record<string, Tool.Any>>(
       Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]> | boundTool.OwnServices<Tools[keyof Tools]>,
       Scope.Scope
     >
+  | boundTool.NoServiceOfCall<Exclude<boundTool.CallServicesOf<Tools[keyof Tools]>, Scope.Scope>>
 > =>
   Layer.effectDiscard(
     Effect.gen(function* () {

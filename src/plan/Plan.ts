@@ -395,8 +395,10 @@ export const make: <const Steps extends ReadonlyArray<Step.Any>, const O extends
  * of the step, or no context where the step has one. Fails with `ToolNameError` for two
  * tools of one name, and with `ToolContractError` for a tool that cannot be bound.
  *
- * The handlers of the toolkit are required here. What agents and memories require is
- * required where the plan runs.
+ * The handlers of the toolkit are required here, and so are the services that its tools name as `dependencies`: the tools in the
+ * steps have the services around `bind` in all runs of the plan. Bind a plan within each request where they are services of the
+ * request, or pass data of the request as the `context` of the run. The services of agents and memories are required where the plan
+ * runs.
  *
  * **Example** (A tool and an agent)
  *

@@ -261,7 +261,8 @@ export interface ClientOptions {
  * `execution_error` result. A tool that a model provider executes is not listed, and its call is one.
  *
  * The services that the handlers' layer captured win over the services of the HTTP server, so that a handler with a
- * confined `FileSystem` keeps it.
+ * confined `FileSystem` keeps it. A tool with `dependencies` does not compile here: the calls of all callers would have the services of
+ * the layer.
  *
  * **Gotchas**
  *
@@ -328,6 +329,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
   | Tool.HandlersFor<Tools>
   | Tool.HandlerServices<Tools[keyof Tools]>
   | boundTool.OwnServices<Tools[keyof Tools]>
+  | boundTool.NoServiceOfCall<boundTool.CallServicesOf<Tools[keyof Tools]>>
   | R
 > =>
   Layer.unwrap(

@@ -109,8 +109,8 @@ export class ToolResolver extends Context.Service<
  * binds, a required one does not. Words for people (`title`, `description` ...) do not count, and result schemas count
  * only where the contract carries them. The words for the model come from the contract. Of two approvals the stricter
  * one counts, of two timeouts the shorter one. Annotations come from the tool here. Arguments have to fit the
- * parameters of the tool here, then the parameters of the contract. Services that tools name as `dependencies` are
- * requirements of the layer. A client-side tool needs no code, so its contract binds without a tool here.
+ * parameters of the tool here, then the parameters of the contract. A tool with
+ * `dependencies` does not compile here: all calls would have the services of the layer. A client-side tool needs no code, so its contract binds without a tool here.
  *
  * **Example** (Binding a contract)
  *
@@ -144,7 +144,9 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
 ): Layer.Layer<
   ToolResolver,
   ToolContract.ToolContractError,
-  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+  | Tool.HandlersFor<Tools>
+  | Tool.HandlerServices<Tools[keyof Tools]>
+  | boundTool.NoServiceOfCall<boundTool.CallServicesOf<Tools[keyof Tools]>>
 > => Layer.effect(ToolResolver, Effect.map(entriesOf(Object.values(toolkit.tools)), makeResolver))
 
 /**

@@ -43,11 +43,11 @@ expectTypeOf(ToolResolver.layerToolkit(Toolkit.make(...tools))).toEqualTypeOf<
   Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError>
 >()
 
-// A server requires the handlers, and what running its agents requires
+// A server requires the handlers, and what running its agents requires. PEOPLE-4: it refuses a service of each call
 const inner = Agent.make("inner", { toolkit: [Get] })
 const served = Toolkit.make(Get, Agent.asTool(inner, { name: "inner", description: "d" }))
 expectTypeOf<Layer.Services<ReturnType<typeof McpToolServer.layer<(typeof served)["tools"]>>>>().toEqualTypeOf<
-  McpServer.McpServer | Tool.Handler<"get"> | Db | Model
+  McpServer.McpServer | Tool.Handler<"get"> | Db | Model | Agent.NoServiceOfCall<Db>
 >()
 
 // @ts-expect-error a server has a place

@@ -21,10 +21,10 @@ const token = Redacted.make("s3cret")
 type Http = HttpRouter.HttpRouter | Etag.Generator | FileSystem.FileSystem | HttpPlatform.HttpPlatform | Path.Path
 
 describe("PKG-4 what the layers of remote tools require", () => {
-  it("the server: the handlers, what the tools depend on, what the context function uses", () => {
+  it("the server: the handlers, what the context function uses, and no service that a tool depends on for each call (PEOPLE-4)", () => {
     const plain = RemoteTools.layerServer(toolkit, { token })
     expectTypeOf<Layer.Services<typeof plain>>().toEqualTypeOf<
-      Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store
+      Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store | Agent.NoServiceOfCall<Store>
     >()
     expectTypeOf<Layer.Success<typeof plain>>().toEqualTypeOf<never>()
     expectTypeOf<Layer.Error<typeof plain>>().toEqualTypeOf<
@@ -39,7 +39,7 @@ describe("PKG-4 what the layers of remote tools require", () => {
         )
     })
     expectTypeOf<Layer.Services<typeof judged>>().toEqualTypeOf<
-      Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store | Policy
+      Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store | Policy | Agent.NoServiceOfCall<Store>
     >()
   })
 

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Option, Result, Schema } from "effect"
+import { Duration, Effect, Layer, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
@@ -24,10 +24,6 @@ const Pay = Tool.make("pay", {
 })
 
 const toolkit = Toolkit.make(Weather, Pay)
-
-class Counter extends Context.Service<Counter, number>()("Counter") {}
-const Count = Tool.make("count", { success: Schema.Int, dependencies: [Counter] })
-const Counting = Toolkit.make(Count)
 
 const layer = ToolResolver.layerToolkit(toolkit).pipe(
   Layer.provide(
@@ -71,16 +67,6 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     assert.strictEqual(bound.contract.description, "in other words")
     const result = yield* call(yield* boundTool.makeSet([bound]), "weather", { city: "Rome", unit: "c" })
     assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
-  })
-
-  testWith(
-    ToolResolver.layerToolkit(Counting).pipe(
-      // side by side, so that the layer of the handlers captures no Counter
-      Layer.provide([Counting.toLayer({ count: () => Counter.use(Effect.succeed) }), Layer.succeed(Counter, 7)])
-    )
-  )("takes the services that tools name as dependencies where the layer is built", function* () {
-    const bound = yield* resolve(yield* ToolContract.fromTool(Count))
-    assert.deepStrictEqual(yield* call(yield* boundTool.makeSet([bound]), "count", {}), ToolResult.success(7))
   })
 
   test("the order of keys and words for people do not count", layer, function* () {

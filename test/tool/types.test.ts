@@ -1,9 +1,16 @@
 import { describe, expectTypeOf, it } from "@effect/vitest"
-import { Context, type Effect, type Layer, type Schema } from "effect"
+import { Context, Effect, Layer, type Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import * as toolCall from "#src/tool/internal/toolCall.ts"
-import { ToolResolver, ToolRuntime, type ToolContract, type ToolFailure, type ToolResult } from "effect-emissary"
+import {
+  type Agent,
+  ToolResolver,
+  ToolRuntime,
+  type ToolContract,
+  type ToolFailure,
+  type ToolResult
+} from "effect-emissary"
 import { search } from "./support.ts"
 
 const toolkit = Toolkit.make(Tool.make("one"), Tool.make("two"), search)
@@ -23,14 +30,24 @@ describe("types", () => {
     expectTypeOf(ToolResolver.layerStubs()).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
   })
 
-  it("and the services that its tools name as dependencies", () => {
+  it("PEOPLE-4 and no services that its tools name as dependencies, which a layer would have once for all calls", () => {
     const paying = Toolkit.make(Tool.make("pay", { dependencies: [Ledger] }))
     expectTypeOf(boundTool.fromToolkit(paying)).toEqualTypeOf<
       Effect.Effect<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
     >()
     expectTypeOf(ToolResolver.layerToolkit(paying)).toEqualTypeOf<
-      Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
+      Layer.Layer<
+        ToolResolver.ToolResolver,
+        ToolContract.ToolContractError,
+        Tool.Handler<"pay"> | Ledger | Agent.NoServiceOfCall<Ledger>
+      >
     >()
+    const withLedger = ToolResolver.layerToolkit(paying).pipe(
+      Layer.provide([paying.toLayer({ pay: () => Effect.void }), Layer.succeed(Ledger, { add: Effect.succeed })])
+    )
+    // @ts-expect-error the Ledger of the layer would be the Ledger of all calls
+    // @effect-diagnostics-next-line missingEffectContext:off
+    void (() => Effect.runPromise(Effect.provide(ToolResolver.ToolResolver, withLedger)))
   })
 
   it("RT-1 runtimes are layers of nothing, dispatch requires nothing", () => {

@@ -36,6 +36,7 @@ import type { Interruption } from "../../run/internal/runRecorder.ts"
 import type * as runRequests from "../../run/internal/runRequests.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
+import type * as boundTool from "../../tool/internal/boundTool.ts"
 import type { WithOwnHandler } from "../../tool/internal/boundTool.ts"
 import type { ReadyToolkit } from "./readyToolkit.ts"
 import type * as AgentError from "../AgentError.ts"
@@ -636,7 +637,7 @@ export type CallServices<T> = T extends Toolkit.Any | ReadyToolkit
       ? CallServices<A>
       : never
 
-type CallServicesOf<T> = T extends RequiresForCalls<infer S> ? S : Tool.Requirements<T>
+type CallServicesOf<T> = boundTool.CallServicesOf<T>
 
 export type CallTypeId = "~effect-emissary/agent/Agent/Call"
 
@@ -648,16 +649,8 @@ export interface RequiresForCalls<out S> {
   readonly [CallTypeId]: { readonly _S: Types.Covariant<S> }
 }
 
-/**
- * No service, but the reason why a layer does not compile: a tool requires `S` for each of its calls, and the layer would provide the
- * `S` that it was built with to all of them.
- */
-export interface ServiceOfCall<in out S> {
-  readonly "a tool requires this service for each call, and a layer has it once: get it where the handlers are made (toLayer), or pass data as context": Types.Invariant<S>
-}
-
 /** The requirement of a layer over tools that require `S` for each call. */
-export type NoServiceOfCall<S> = [S] extends [never] ? never : ServiceOfCall<S>
+export type NoServiceOfCall<S> = boundTool.NoServiceOfCall<S>
 
 /**
  * The services that a {@link Text} or {@link Tools} value needs to be resolved.

@@ -88,6 +88,24 @@ const asAnnotated = <A, E>({ annotations }: Tool.Any, compiled: Effect.Effect<A,
 /** The services that the tools of a union require which bring their handlers along. */
 export type OwnServices<T> = T extends WithOwnHandler<infer R> ? R : never
 
+/** The services that tools require for each of their calls (`dependencies`). An agent that is a tool names the services of its tools. */
+export type CallServicesOf<T> = T extends {
+  readonly "~effect-emissary/agent/Agent/Call": { readonly _S: Types.Covariant<infer S> }
+}
+  ? S
+  : Tool.Requirements<T>
+
+/**
+ * No service, but the reason why a layer does not compile: a tool requires `S` for each of its calls, and the layer would provide the
+ * `S` that it was built with to all of them.
+ */
+export interface ServiceOfCall<in out S> {
+  readonly "a tool requires this service for each call, and a layer has it once: get it where the handlers are made (toLayer), or pass data as context": Types.Invariant<S>
+}
+
+/** The requirement of a layer over tools that require `S` for each call. */
+export type NoServiceOfCall<S> = [S] extends [never] ? never : ServiceOfCall<S>
+
 const ownHandlerOf = (tool: Tool.Any): OwnHandler | undefined =>
   Option.getOrUndefined(Context.getOption(tool.annotations, BroughtHandler))
 
