@@ -152,6 +152,14 @@ describe.each(layers)("MONEY-4 guards that ask about values of sessions, %s", (_
         const waiting = yield* Session.turn("c", input)
         assert.strictEqual(waiting.outcome, "AwaitingApproval")
         assert.notInclude(JSON.stringify(yield* textsOf("c")), "re: ask")
+        const shown = yield* (yield* Session.Session).events("c").pipe(
+          Stream.filterMap(ChatEvent.project()),
+          Stream.map(({ event }) => event),
+          Stream.takeUntil(({ _tag }) => _tag === "TurnFinished"),
+          Stream.runCollect
+        )
+        const requested = shown.flatMap((event) => (event._tag === "Requested" ? [event.request.name] : []))
+        assert.deepStrictEqual(requested, [on === "afterTool" ? "pay" : `ask-${on}`])
         assert.strictEqual((yield* settled("c", waiting)).text, `re: ${input}`)
         const denied = yield* settled("d", yield* Session.turn("d", input), false)
         assert.isTrue(denied.outcome === "Refused" || on === "afterTool")
