@@ -4,7 +4,12 @@ import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, w
 import { basename, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 
-const folder = resolve(process.argv[2] ?? ".")
+const [name = "."] = process.argv.slice(2)
+if (name.startsWith("-")) {
+  process.stdout.write("npx effect-emissary <folder>: makes a chat with tests in an empty folder\n")
+  process.exit(0)
+}
+const folder = resolve(name)
 if (existsSync(folder) && readdirSync(folder).length > 0) {
   process.stderr.write(
     `expected an empty folder, found files in ${folder}. Name another: npx effect-emissary my-chat\n`

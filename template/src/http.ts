@@ -11,7 +11,7 @@ const AuthorizeLive = Layer.effect(
     const password = Redacted.value(yield* Config.Redacted("CHAT_PASSWORD"))
     return SessionHttp.Authorize.of(({ token }) =>
       Option.exists(token, (token) => Redacted.value(token) === password)
-        ? Effect.succeed({ name: "ada", prefix: "ada/", access: "chat" })
+        ? Effect.succeed({ name: "ada", prefix: "ada/", access: "chat", agent: "assistant" })
         : Effect.fail(SessionHttp.refuse("unauthorized", "The password is wrong."))
     )
   })
