@@ -42,6 +42,7 @@ import * as runRequests from "../run/internal/runRequests.ts"
 import * as storedDefinitions from "./internal/storedDefinitions.ts"
 import * as details from "./internal/details.ts"
 import * as cursors from "./internal/cursors.ts"
+import { defined } from "../payload/internal/values.ts"
 import * as events from "./internal/events.ts"
 import * as incoming from "./internal/incoming.ts"
 import * as liveReaders from "./internal/liveReaders.ts"
@@ -180,7 +181,21 @@ export interface Withdraw {
  * @category models
  * @since 0.1.0
  */
-export interface Decide {
+export interface DecideOptions {
+  /**
+   * The names under which the caller decides: decisions about requests with `deciders` are refused (`InvalidDecision` with the problem
+   * `decider`) unless one of them is among these. Default: the caller is trusted, and may decide everything.
+   */
+  readonly as?: ReadonlyArray<string> | undefined
+}
+
+/**
+ * The payload of `decide`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Decide extends DecideOptions {
   /** Decisions about requests of the state. */
   readonly decisions: ReadonlyArray<Run.Decision>
 }
@@ -291,9 +306,15 @@ export const operations = {
     check: checkPlace
   }),
   decide: command({
-    payloadOf: (decisions: ReadonlyArray<Run.Decision>) => ({ decisions }),
-    argumentsOf: ({ decisions }): [ReadonlyArray<Run.Decision>] => [decisions],
-    payload: types.struct<Decide>()({ decisions: Schema.Array(runRequests.Decision) }),
+    payloadOf: (decisions: ReadonlyArray<Run.Decision>, { as }: DecideOptions = {}) => ({
+      decisions,
+      ...defined({ as })
+    }),
+    argumentsOf: ({ decisions, ...options }): [ReadonlyArray<Run.Decision>, DecideOptions] => [decisions, options],
+    payload: types.struct<Decide>()({
+      decisions: Schema.Array(runRequests.Decision),
+      as: Schema.optionalKey(Schema.Array(Schema.String))
+    }),
     success: named<types.Receipt>(types.ReceiptSchema),
     check: checkDecisions
   }),

@@ -51,14 +51,18 @@
  * @since 0.1.0
  */
 
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../payload/JsonSchema.ts"
+import { defined } from "../payload/internal/values.ts"
 import * as ClientTool from "./ClientTool.ts"
+import * as ToolSettings from "./ToolSettings.ts"
 import * as answers from "./internal/answers.ts"
 import { ClientSide } from "./internal/clientSide.ts"
+import { RequestTerms } from "./internal/requestTerms.ts"
 
 /**
  * Options of {@link tool}.
@@ -71,6 +75,12 @@ export interface ToolOptions<Answer extends Schema.Top> {
   readonly description: string
   /** The Schema of the answer. A front end makes a form of it: annotate its fields with a `title` and a `description`. */
   readonly answer: Answer
+  /** The names of the people or roles who may decide; default: all who may touch the run, see `ToolSettings.Request`. */
+  readonly deciders?: ToolSettings.RequestOptions["deciders"]
+  /** The time after which the question is denied, or has the answer `otherwise`; default: `expiresAfter` of the layer of sessions, or no end. */
+  readonly expiresAfter?: ToolSettings.RequestOptions["expiresAfter"]
+  /** The answer after that time; default: the question is denied. */
+  readonly otherwise?: Answer["Type"] | undefined
 }
 
 /**
@@ -94,13 +104,15 @@ export const tool = <const Name extends string, Answer extends Schema.Top>(
   options: ToolOptions<Answer>
 ): ClientTool.ClientTool<Name, typeof Parameters, Answer> => {
   const asks = Tool.make(name, { description: options.description, parameters: Parameters, success: options.answer })
-  const made: unknown = ClientTool.make(asks.annotate(ClientSide, "question"))
+  const { deciders, expiresAfter, otherwise } = options
+  const bounded = asks.annotate(ToolSettings.Request, { deciders, expiresAfter, otherwise })
+  const made: unknown = ClientTool.make(bounded.annotate(ClientSide, "question"))
   // Sound: the tool has this name and these Schemas
   return made as ClientTool.ClientTool<Name, typeof Parameters, Answer>
 }
 
 /**
- * A question that has no answer yet. `schema` is the JSON Schema of the answer. A tool whose handler asks has it as its `failure`, or
+ * A question that has no answer yet. `schema` is the JSON Schema of the answer, and `request` has the people who decide, and their time. A tool whose handler asks has it as its `failure`, or
  * among its failures.
  *
  * @category errors
@@ -108,7 +120,8 @@ export const tool = <const Name extends string, Answer extends Schema.Top>(
  */
 export class Asked extends Schema.TaggedError<Asked>("effect-emissary/tool/Asked")("Asked", {
   question: Schema.String,
-  schema: Schema.Record(Schema.String, Schema.Json)
+  schema: Schema.Record(Schema.String, Schema.Json),
+  request: Schema.optionalKey(RequestTerms)
 }) {
   /**
    * @since 0.1.0
@@ -131,7 +144,7 @@ export class Asked extends Schema.TaggedError<Asked>("effect-emissary/tool/Asked
  *
  * **Gotchas**
  *
- * A Schema without a JSON Schema is a defect. The handler of a tool on another machine (`RemoteTools`) cannot ask: its call fails. So
+ * A Schema without a JSON Schema is a defect, and so is a default answer (`otherwise`) that does not fit the Schema. The handler of a tool on another machine (`RemoteTools`) cannot ask: its call fails. So
  * does a call outside of the run of an agent, such as a step of a plan that is a tool.
  *
  * **Example** (A step with two questions)
@@ -172,16 +185,27 @@ export class Asked extends Schema.TaggedError<Asked>("effect-emissary/tool/Asked
  * @category constructors
  * @since 0.1.0
  */
-export const ask = <A, I>(question: string, answer: Schema.Codec<A, I>): Effect.Effect<A, Asked> => {
+export const ask = <A, I>(
+  question: string,
+  answer: Schema.Codec<A, I>,
+  options: Omit<ToolOptions<Schema.Codec<A, I>>, "answer" | "description"> = {}
+): Effect.Effect<A, Asked> => {
   const decode = Schema.decodeUnknownOption(Schema.toCodecJson(answer))
   const next: Effect.Effect<A, Asked> = Effect.flatMap(answers.take(question), (found) => {
     if (found === undefined) return Effect.flip(asking)
     const decoded = decode(found.answer)
     return Option.isSome(decoded) ? Effect.succeed(decoded.value) : next
   })
-  const asking = Effect.map(
-    Effect.orDie(JsonSchema.fromSchema(answer, { what: "answer of a question" })),
-    (schema) => new Asked({ question, schema })
-  )
+  const asking = Effect.gen(function* () {
+    const schema = yield* JsonSchema.fromSchema(answer, { what: "answer of a question" })
+    const { deciders, expiresAfter } = options
+    const otherwise =
+      options.otherwise === undefined
+        ? undefined
+        : yield* Schema.encodeEffect(Schema.toCodecJson(answer))(options.otherwise)
+    const millis = expiresAfter === undefined ? undefined : Duration.toMillis(Duration.fromInputUnsafe(expiresAfter))
+    const request = defined({ deciders, expiresAfter: millis, otherwise })
+    return new Asked({ question, schema, ...(Object.keys(request).length > 0 && { request }) })
+  }).pipe(Effect.orDie)
   return next
 }

@@ -36,7 +36,7 @@ import * as ToolSettings from "./ToolSettings.ts"
  *
  * `approval`: a call needs an approval before it is executed never, depending on
  * its arguments (`"dynamic"`), or always. `request.when` is the condition that decides, as JSON, see `ToolSettings.approvalWhen`; without
- * it only the code of the tool can decide. `client`: a front end makes the call (`"call"`), or a person answers it (`"question"`), see `ClientTool`;
+ * it only the code of the tool can decide. `ToolSettings.Request` has the other members of `request`, whose time is in milliseconds. `client`: a front end makes the call (`"call"`), or a person answers it (`"question"`), see `ClientTool`;
  * absent for a tool that has code. `annotations` are the hints of a tool that were set explicitly; an
  * absent key means the default of `effect/ai`.
  *
@@ -137,7 +137,7 @@ export const make = (options: {
   readonly timeout?: Duration.Input | undefined
   /** The calls that a person has to approve; default `"never"`. */
   readonly approval?: ToolContract["approval"] | undefined
-  /** The condition of calls that a person has to approve, as data; none by default. With it the approval is `"dynamic"` by default. */
+  /** Which calls ask (with it the approval is `"dynamic"` by default), who decides, and until when; none by default. */
   readonly request?: ToolContract["request"] | undefined
   /** The front end makes the call, or a person answers it; default: neither, the tool has code. */
   readonly client?: ToolContract["client"] | undefined
@@ -411,6 +411,14 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
   const success = yield* schema("success", resultOf(tool.successSchema, `success of ${tool.name}`))
   const client = Context.get(tool.annotations, ClientSide)
   const failure = yield* schema("failure", resultOf(tool.failureSchema, `failure of ${tool.name}`))
+  const { deciders, expiresAfter, otherwise } = Context.get(tool.annotations, ToolSettings.Request)
+  const encoded = otherwise === undefined ? undefined : yield* encodeAnswer(tool, otherwise)
+  const terms = defined({
+    when: client === undefined ? requestTerms.conditionOf(tool) : undefined,
+    deciders,
+    expiresAfter: expiresAfter === undefined ? undefined : Duration.toMillis(Duration.fromInputUnsafe(expiresAfter)),
+    otherwise: encoded
+  })
   return yield* make({
     name: tool.name,
     description: Tool.getDescription(tool),
@@ -420,11 +428,21 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
     timeout: Context.getOrUndefined(tool.annotations, ToolSettings.Timeout),
     // A request to the front end is its approval
     approval: client === undefined ? approvalOf(tool) : "never",
-    request: client === undefined ? requestTerms.termsOf(tool) : undefined,
+    request: Object.keys(terms).length === 0 ? undefined : terms,
     client,
     annotations: annotationsOf(tool)
   })
 })
+
+type EncodeAnswer = (answer: unknown) => Effect.Effect<Schema.Json, Schema.SchemaError>
+
+/** The answer of a request without a decision, as JSON. */
+const encodeAnswer = (tool: Tool.Any, answer: unknown) =>
+  Effect.mapError(
+    // Sound: a Schema that needs services is refused where the tool is offered
+    (Schema.encodeUnknownEffect(Schema.toCodecJson(tool.successSchema)) as EncodeAnswer)(answer),
+    ({ message: problem }) => new ToolContractError({ tool: tool.name, part: "request", path: "/otherwise", problem })
+  )
 
 const parametersOf = (tool: Tool.Any): Effect.Effect<JsonObject, JsonSchema.JsonSchemaError> => {
   // Sound: a JSON Schema document is a JSON object, and it is checked before anything relies on that

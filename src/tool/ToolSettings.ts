@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 
+import type * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import { dual } from "effect/Function"
@@ -122,6 +123,61 @@ export const timeout: {
  * @since 0.1.0
  */
 export const approvalWhen = (when: When): (() => boolean) => approvalConditions.policyOf(when)
+
+/**
+ * The people who decide about the calls of a tool, and the time that they have, see {@link Request}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface RequestOptions {
+  /**
+   * The names of the people or roles who may decide, one at least; default: all who may touch the run. A server checks callers
+   * (`decidesAs` of a caller of `SessionHttp`), and code that decides by itself is trusted.
+   */
+  readonly deciders?: Arr.NonEmptyReadonlyArray<string> | undefined
+  /** The time after which a request is denied, or has the answer `otherwise`; default `expiresAfter` of the layer of sessions, or no end. */
+  readonly expiresAfter?: Duration.Input | undefined
+  /**
+   * The answer of a question or of a client-side tool after that time, which has to fit the `success` Schema of the tool; default: the request
+   * is denied. An approval is always denied.
+   */
+  readonly otherwise?: unknown
+}
+
+/**
+ * The people who decide about the requests for the calls of a tool, the time that they have, and the answer after it. Default: all who may
+ * touch the run, without an end.
+ *
+ * **Details**
+ *
+ * It is a part of the contract (`request`), so it holds for agents that are data, and each request has it as `bounds` (`deciders`, `expiresAt`,
+ * `otherwise`). The time counts from the request. A request that no person decides in time is settled by a decision in the log: in a session
+ * by itself, and in a run without one when the run is resumed. A decision that comes later is refused as `alreadyAnswered`.
+ *
+ * **Example** (The team of finance approves within a day)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolContract, ToolSettings } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Pay = Tool.make("pay", { needsApproval: true }).annotate(ToolSettings.Request, {
+ *   deciders: ["finance"],
+ *   expiresAfter: "1 day"
+ * })
+ *
+ * const { request } = await Effect.runPromise(ToolContract.fromTool(Pay))
+ * assert.deepStrictEqual(request, { deciders: ["finance"], expiresAfter: 86_400_000 })
+ * ```
+ *
+ * @category approvals
+ * @since 0.1.0
+ */
+export const Request = Context.Reference<RequestOptions>("effect-emissary/tool/ToolSettings/Request", {
+  defaultValue: () => ({})
+})
 
 /**
  * True for a tool that is called again and again until its result changes, such as the status of a job: calls of it that repeat are

@@ -452,6 +452,27 @@ describe("SCREEN-3 a server of sessions", () => {
     assert.strictEqual((yield* ada.get("file?id=ada/1&message=m2&part=0")).status, 200)
   })
 
+  test(
+    "PEOPLE-3 a caller who is none of the deciders is refused with 403, and nothing of the body changes that",
+    serve(),
+    function* () {
+      const bob = as("bob")
+      yield* bob.post("send?id=bob/7", { input: "/pay bill", messageId: "m1" })
+      const { body } = yield* Effect.repeat(bob.get("chat/state?id=bob/7"), {
+        until: ({ body }) => body?.status === "waiting"
+      })
+      const [request] = body.requests
+      assert.deepStrictEqual(request.bounds, { deciders: ["finance"] })
+      const decisions = [{ ...request, approved: true }]
+      const refused = yield* bob.post("decide?id=bob/7", { decisions })
+      assert.deepStrictEqual([refused.status, refused.body.category], [403, "forbidden"])
+      assert.strictEqual(refused.body.error.reason.error.problem, "decider")
+      assert.strictEqual((yield* bob.post("decide?id=bob/7", { decisions, as: ["finance"] })).status, 403)
+      assert.strictEqual((yield* bob.get("chat/state?id=bob/7")).body.requests.length, 1)
+      assert.strictEqual((yield* as("root").post("decide?id=bob/7", { decisions })).status, 200)
+    }
+  )
+
   test("the OpenAPI document has all routes, and an HttpApi makes a client of them", serve(), function* () {
     const { body, text } = yield* send("openapi.json")
     assert.isAtMost(text.length, 120_000)

@@ -4,7 +4,7 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, RunContext, VersionedStore } from "effect-emissary"
+import { Agent, RunContext, VersionedStore, ToolSettings } from "effect-emissary"
 import { SessionHttp } from "effect-emissary/http"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -13,7 +13,10 @@ import * as net from "node:net"
 
 const named = { parameters: Schema.Struct({ name: Schema.String }), success: Schema.Json }
 
-const toolkit = Toolkit.make(Tool.make("who", named), Tool.make("pay", { ...named, needsApproval: true }))
+const toolkit = Toolkit.make(
+  Tool.make("who", named),
+  Tool.make("pay", { ...named, needsApproval: true }).annotate(ToolSettings.Request, { deciders: ["finance"] })
+)
 
 /** Answers a text with the same text in capitals, and calls a tool for `/tool name`. */
 const model = ScriptedModel.layer(({ messages }) => {
@@ -56,7 +59,7 @@ export const written = (events: ReadonlyArray<object>): string =>
 
 /** Tokens are names: `ada` is a user with a chat, `root` may do everything, `some` has the sessions that end with `1`. */
 const callers: Record<string, Omit<SessionHttp.Caller, "name">> = {
-  ada: { prefix: "ada/", access: "chat", context: { user: "context-ada" } },
+  ada: { prefix: "ada/", access: "chat", context: { user: "context-ada" }, decidesAs: ["staff", "finance"] },
   bob: { prefix: "bob/", access: "chat" },
   some: { prefix: "ada/", access: "full", allows: (id) => id.endsWith("1") },
   root: { prefix: "", access: "full" }

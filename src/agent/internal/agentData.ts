@@ -29,6 +29,7 @@ import { RetryPolicy } from "../../run/internal/retryPolicy.ts"
 import { HandoffTerms } from "../../run/internal/runValues.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
+import * as requestTerms from "../../tool/internal/requestTerms.ts"
 import * as modelTimeouts from "./modelTimeouts.ts"
 
 export const defaultMaxSteps = 16
@@ -93,6 +94,7 @@ const Timeout = Schema.Union([Schema.Finite, Schema.Literal("infinity")]).pipe(
 const WireContract = Schema.Struct({
   ...ToolContract.ToolContract.fields,
   timeout: Schema.optionalKey(Timeout),
+  request: Schema.optionalKey(requestTerms.RequestTerms.pipe(Schema.encodeKeys({ expiresAfter: "expires_after" }))),
   approval: withDefault(ToolContract.ToolContract.fields.approval, "never"),
   annotations: withDefault(
     ToolContract.ToolContract.fields.annotations.pipe(Schema.encodeKeys({ openWorld: "open_world" })),
@@ -355,6 +357,10 @@ const toolIssues = (check: Check, tool: Tool, path: string, places: WirePaths): 
     ...schemaIssues(check, `${path}/${places.parameters}`, parameters),
     ...schemaIssues(check, `${path}/success`, success, true),
     ...schemaIssues(check, `${path}/failure`, failure, true),
+    ...requestTerms.problemsOf(tool).map((problem) => ({
+      ...problem,
+      path: `${path}/request${jsonValues.formatPointer(problem.path)}`
+    })),
     ...(check.emptyAt === undefined ? digestIssues(path, tool) : [])
   ]
 }

@@ -272,10 +272,13 @@ const openRun = Effect.fnUntraced(function* (
       ...defined({ maxSteps: ownSteps, context, change, lost, budgets })
     })
   }
-  if (decisions.length > 0) {
+  const isDue = (request: runRequests.Request) => runRequests.expired(request, recorder.now()) !== undefined
+  const isOver =
+    state !== undefined && !runRequests.isInSession(run.context) && runTransition.requests(state).some(isDue)
+  if (decisions.length > 0 || isOver) {
     yield* recorder.record(...resumed.splice(0))
-    yield* within(agent.ask(run, new Set(decisions.map(({ callId }) => callId))))
-    const decided = runTransition.decide(recorder.state, decisions, recorder.now())
+    if (decisions.length > 0) yield* within(agent.ask(run, new Set(decisions.map(({ callId }) => callId))))
+    const decided = runTransition.decideIn(recorder.state, decisions, recorder.now(), run.context)
     for (const event of yield* Effect.mapError(Effect.fromResult(decided), (reason) => recorder.fail(reason)))
       yield* recorder.record(event)
   }

@@ -48,9 +48,9 @@ const viewOf = (
       return { _tag: "ToolFinished", callId, name, result, duration, ...(asked && { asked }), state }
     }
     case "ApprovalRequested": {
-      const { arguments: args, ask, callId, digest } = event
+      const { arguments: args, ask, bounds, callId, digest } = event
       const { name = event.name } = defined({ name: callOf(before, callId).name || undefined })
-      const request = runRequests.requestOf({ callId, name, arguments: args, ask, digest })
+      const request = runRequests.requestOf({ callId, name, arguments: args, ask, bounds, digest })
       return { _tag: "ApprovalRequested", request, state }
     }
     case "HandedOff":

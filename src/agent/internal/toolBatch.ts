@@ -21,6 +21,7 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as argumentSources from "../../tool/internal/argumentSources.ts"
 import * as answers from "../../tool/internal/answers.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import type { RequestTerms } from "../../tool/internal/requestTerms.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentCall from "./agentCall.ts"
@@ -176,7 +177,7 @@ const askAbout = (
     runParts.callDigest(state, id, {
       contract: callContracts.digestOf(agent, contract),
       arguments: checked,
-      ...runParts.termsOf(ask)
+      ...runParts.termsOf(ask, contract.request)
     })
   )
   const asking = (digest: string): PreparedCall => ({
@@ -244,7 +245,7 @@ export const runTools = Effect.fnUntraced(function* (
   const ready: Array<ReadyCall> = []
   for (const { asks, call, result, runnable } of prepared) {
     const { id: callId, name } = runnable.part
-    if (asks) yield* recordRequested(run, { _tag: "ApprovalRequested", at: recorder.now(), callId, name, ...asks })
+    if (asks) yield* recordRequested(run, { callId, name, ...asks }, call?.contract.request)
     else if (call) ready.push({ call, runnable })
     else if (result) yield* agentRecorder.recordToolFinished(run, { callId, name, result })
     if (recorder.interruption) return
@@ -258,13 +259,17 @@ export const runTools = Effect.fnUntraced(function* (
 /** Records a request, with the remembered answer to an equal request: the call does not wait. */
 const recordRequested = (
   { context, recorder }: agentParts.ActiveRun,
-  event: runParts.EventOf<"ApprovalRequested">
+  asked: Omit<runParts.EventOf<"ApprovalRequested">, "_tag" | "at" | "bounds">,
+  terms: RequestTerms | undefined
 ): Effect.Effect<void> => {
-  const { arguments: args, ask, callId, contract: now, at } = event
-  const remembered = Context.get(context, runRequests.RememberedAnswers)(at)
+  const at = recorder.now()
+  const bounds = runRequests.boundsOf(at, terms, runRequests.expiryIn(context))
+  const event = { _tag: "ApprovalRequested", at, ...asked, ...bounds } as const
+  const { arguments: args, ask, callId, contract: now } = event
+  const remembered = Context.get(context, runRequests.AroundSession)?.remembered(at) ?? []
   const contract = now?.digest ?? runTransition.openCall(recorder.state, callId)?.contract
   if (remembered.length === 0 || contract === undefined) return recorder.record(event)
-  const request = { contract, arguments: args, ...runParts.termsOf(ask) }
+  const request = { contract, arguments: args, ...runParts.termsOf(ask, terms) }
   const equal = () => runParts.equalDigest(recorder.state.context, request)
   const decision = runRequests.recall({ request: runRequests.requestOf(event), equal }, remembered)
   if (decision === undefined) return recorder.record(event)
@@ -291,9 +296,10 @@ export const requestApprovals = Effect.fnUntraced(function* (
   for (const runnable of action.calls) {
     const { id: callId, name } = runnable.part
     if (!callIds.has(callId)) continue
-    const { asks } = yield* prepareCall(agent, run, runnable)
+    const { asks, call } = yield* prepareCall(agent, run, runnable)
     if (run.recorder.state.refused !== undefined) return
-    if (asks) yield* run.recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
+    const bounds = runRequests.boundsOf(run.recorder.now(), call?.contract.request, runRequests.expiryIn(run.context))
+    if (asks) yield* run.recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks, ...bounds })
   }
 })
 
@@ -312,7 +318,8 @@ const executeBatch = (
     // Calls before this one take time
     if (approved !== undefined && started !== true && runRequests.isExpired(approved, recorder.now())) {
       const { arguments: args, digest } = approved
-      const request = { callId, name: part?.name ?? "", arguments: args, digest }
+      const bounds = runRequests.boundsOf(recorder.now(), one?.call.contract.request, runRequests.expiryIn(run.context))
+      const request = { callId, name: part?.name ?? "", arguments: args, digest, ...bounds }
       return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", ...request }), false)
     }
     // It is left open, and its run ends
@@ -393,17 +400,17 @@ const recordAsked = (
   agent: agentParts.ModelAgent,
   run: agentParts.ActiveRun,
   { call, runnable }: ReadyCall,
-  { question, schema }: Question.Asked
+  { question, request: terms, schema }: Question.Asked
 ) => {
   const { recorder } = run
   const { id: callId, name } = runnable.part
   const ask: runRequests.Ask = { kind: "Question", schema, number: (runnable.answers?.length ?? 0) + 1 }
   const request = { arguments: { question }, contract: callContracts.digestOf(agent, call.contract) }
   return Effect.flatMap(
-    runParts.callDigest(recorder.state, callId, { ...request, ...runParts.termsOf(ask) }),
+    runParts.callDigest(recorder.state, callId, { ...request, ...runParts.termsOf(ask, terms) }),
     (digest) => {
       const asked = { callId, name, arguments: { question }, digest, ask }
-      return recordRequested(run, { _tag: "ApprovalRequested", at: recorder.now(), ...asked })
+      return recordRequested(run, asked, terms)
     }
   )
 }

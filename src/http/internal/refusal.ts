@@ -66,11 +66,16 @@ const isOpen: ReadonlySet<types.Reason["_tag"]> = new Set([
   "NotFound"
 ])
 
+/** True for a decision about a request that names who decides, and not this caller. */
+const isOfOthers = ({ reason }: types.SessionError): boolean =>
+  reason._tag === "InvalidDecision" && reason.error.problem === "decider"
+
 /** The error of a session, with its details for a caller who sees everything. */
 export const ofSession = (error: types.SessionError, isFull: boolean): Refusal =>
   new Refusal({
-    category: error.category,
-    message: error.publicMessage,
+    ...(isOfOthers(error)
+      ? { category: "forbidden", message: "Another person decides this." }
+      : { category: error.category, message: error.publicMessage }),
     ...defined({ error: isFull || isOpen.has(error.reason._tag) ? error : undefined })
   })
 

@@ -167,7 +167,7 @@ export interface Sessions extends HttpApiGroup.HttpApiGroup<
   true
 > {}
 
-const id = Schema.String.annotate({ description: "The id of the session" })
+const id = Schema.String
 
 /** A field of a query. An object is JSON in it. */
 const flat = (field: Schema.Codec<unknown, unknown>): Schema.Codec<unknown, string | undefined> =>

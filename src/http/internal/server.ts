@@ -65,6 +65,11 @@ export interface Caller {
   readonly access: "chat" | "full"
   /** The `RunContext` of the messages of this caller; none by default. With full access a message may have another one. */
   readonly context?: Json.JsonObject | undefined
+  /**
+   * The names of the roles or people as which the caller decides requests that name who decides (`deciders`, see `ToolSettings.Request`). Others
+   * are refused with status 403. Default: none of them, and with full access all.
+   */
+  readonly decidesAs?: ReadonlyArray<string> | undefined
   /** The name of the agent of sessions that begin; default: the only agent of the layer. */
   readonly agent?: string | undefined
   /** The end of the token: streams end then. They have no end by default. */
@@ -182,14 +187,18 @@ const admitting =
     })
 
 /** The fields that a caller sets for each message of his. */
-const stampOf = ({ access, agent, context, name }: Caller, operation: string, payload: service.Payload) => {
+const stampOf = ({ access, agent, context, decidesAs, name }: Caller, operation: string, payload: service.Payload) => {
   const isFull = access === "full"
   if (operation === "send") return { ...defined({ agent, context }), ...payload }
   if (operation === "edit") return { ...defined({ context }), ...payload }
   // The caller has decided, and no other person
-  return operation === "decide" && !isFull && Array.isArray(payload["decisions"])
-    ? { decisions: payload["decisions"].map((decision: object) => ({ ...decision, decidedBy: name })) }
-    : payload
+  if (operation !== "decide" || !Array.isArray(payload["decisions"])) return payload
+  return isFull
+    ? { ...defined({ as: decidesAs }), ...payload }
+    : {
+        decisions: payload["decisions"].map((decision: object) => ({ ...decision, decidedBy: name })),
+        as: decidesAs ?? []
+      }
 }
 
 /** Refuses what the caller may not do, and returns the payload as it is done for this caller. */

@@ -4,7 +4,6 @@ import type * as Schema from "effect/Schema"
 import type * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type * as ChatEvent from "../../session/ChatEvent.ts"
-import type * as events from "../../session/internal/events.ts"
 import type * as ledger from "../../run/internal/ledger.ts"
 import type * as ToolResult from "../../tool/ToolResult.ts"
 
@@ -86,7 +85,7 @@ export type Chunk =
       readonly id: string
       readonly data: Omit<Extract<ChatEvent.ChatEvent, { readonly _tag: "ToolFinished" }>, "_tag" | "at">
     }
-  | { readonly type: "data-request"; readonly id: string; readonly data: events.Request }
+  | { readonly type: "data-request"; readonly id: string; readonly data: Schema.Json }
   | {
       readonly type: "data-step"
       readonly id: string

@@ -6,6 +6,7 @@
 import type * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type * as ToolResult from "../../tool/ToolResult.ts"
+import * as events from "../../session/internal/events.ts"
 import * as screen from "./screen.ts"
 import { type Chunk, type FinishReason, type Metadata, sourceOf, urlOf } from "./uiChunks.ts"
 
@@ -60,7 +61,7 @@ function* wholeOf(part: Message.AssistantPart): Generator<Chunk, void> {
 /** A call that waits for its output is a question to the page. The request has the JSON Schema of the output. */
 const asking = ({ id: approvalId, place: toolCallId, request }: screen.Asked): Chunk =>
   "schema" in request
-    ? { type: "data-request", id: toolCallId, data: request }
+    ? { type: "data-request", id: toolCallId, data: events.requestJson(request) }
     : { type: "tool-approval-request", approvalId, toolCallId }
 
 const reasons = new Set<string>(["stop", "length", "content-filter", "tool-calls", "error", "interrupted"])

@@ -191,7 +191,8 @@ const openRun = Effect.fnUntraced(function* (
 ) {
   const { options, recorder } = run
   if (state === undefined) return recorder.begin()
-  const decided = runTransition.plans.decide(state, options.decisions, yield* DateTime.now)
+  const isSettled = runRequests.isInSession(yield* Effect.context<never>())
+  const decided = runTransition.plans.decide(state, options.decisions, yield* DateTime.now, isSettled)
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return

@@ -37,6 +37,7 @@ import * as questions from "../../tool/internal/answers.ts"
 import * as argumentSources from "../../tool/internal/argumentSources.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
+import { RequestTerms } from "../../tool/internal/requestTerms.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
@@ -195,7 +196,11 @@ const attemptStored = (
 const StoredAttempt = Schema.TaggedUnion({
   Succeeded: { output: Schema.Json },
   Failed: { failure: planRunParts.StepFailure, again: Schema.Boolean },
-  Paused: { reason: Schema.String, ask: Schema.optionalKey(runRequests.Ask) },
+  Paused: {
+    reason: Schema.String,
+    ask: Schema.optionalKey(runRequests.Ask),
+    terms: Schema.optionalKey(RequestTerms)
+  },
   Concluded: { answer: Schema.String }
 })
 
@@ -215,7 +220,7 @@ const attemptJson = (attempt: Attempt): Effect.Effect<Schema.Json> => {
       return Effect.succeed({
         _tag: "Paused",
         reason: attempt.reason ?? "",
-        ...defined({ ask: attempt.ask && { ...attempt.ask } })
+        ...defined({ ask: attempt.ask && { ...attempt.ask }, terms: attempt.terms && { ...attempt.terms } })
       })
     case "Concluded":
       return Effect.succeed({ _tag: "Concluded", answer: attempt.answer })
@@ -390,7 +395,7 @@ const countAsked = (member: runParts.Member | undefined, { digest }: planRunPart
 
 const stepPaused = Effect.fnUntraced(function* (
   { live, run }: StepRun,
-  { ask, delivery, reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
+  { ask, delivery, reason, request, terms }: Extract<Attempt, { readonly _tag: "Paused" }>
 ): Effect.fn.Return<planTransition.EventOf<"StepPaused">> {
   const { state } = run.recorder
   const step = live.definition.name
@@ -406,12 +411,15 @@ const stepPaused = Effect.fnUntraced(function* (
             place: runParts.placeOf(state, step),
             contract: run.bound.digest,
             arguments: { reason, ...input },
-            ...runParts.termsOf(ask)
+            ...runParts.termsOf(ask, terms)
           })
         }
+  const at = yield* DateTime.now
+  const bounds = runRequests.boundsOf(at, terms, runRequests.expiryIn(yield* Effect.context<never>()))
   const asked = question && countAsked(planTransition.memberOf(state, step), question)
   const callId = asked === undefined ? undefined : planTransition.requestId(state, { asked, step })
-  return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ question, asked, callId, input }) }
+  const bounded = question && { ...question, ...bounds }
+  return { _tag: "StepPaused", at, step, ...defined({ question: bounded, asked, callId, input }) }
 })
 
 const inputOf = ({ content, context, payload, task }: Delivery): planRunParts.ResolvedInput => ({
@@ -674,12 +682,13 @@ const runTool = Effect.fnUntraced(function* (
   const call = prepared.success
   const tool = bound.tools.tools.get(target.name)
   const ask = runRequests.askOf(call.contract)
+  const { request: terms } = call.contract
   const asks = Effect.map(
     runParts.requestDigest({
       place: runParts.placeOf(state, step),
       contract: call.contract.digest,
       arguments: call.arguments,
-      ...runParts.termsOf(ask)
+      ...runParts.termsOf(ask, terms)
     }),
     (digest): planRunParts.Question => ({
       digest,
@@ -690,15 +699,15 @@ const runTool = Effect.fnUntraced(function* (
   )
   if (approved !== undefined) {
     const request = yield* asks
-    if (request.digest !== approved.digest) return { _tag: "Paused", request }
+    if (request.digest !== approved.digest) return { _tag: "Paused", request, ...defined({ terms }) }
     if (ask !== undefined) return succeededAttempt(delivery, decision?.answer ?? null)
   } else if (ask !== undefined) {
-    return { _tag: "Paused", request: yield* asks }
+    return { _tag: "Paused", request: yield* asks, ...defined({ terms }) }
   } else if (tool !== undefined) {
     const about = { callId: step, context: state.context, messages: [], places: () => placesIn(state) }
     const needed = yield* Effect.result(tool.needsApproval(call.arguments, about))
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
-    if (needed.success) return { _tag: "Paused", request: yield* asks }
+    if (needed.success) return { _tag: "Paused", request: yield* asks, ...defined({ terms }) }
   }
   const { budgets } = recorder
   if (budgets !== undefined) {
@@ -1000,6 +1009,7 @@ type Attempt =
       readonly reason?: string
       /** The answer that the function asks for: `reason` is its question. */
       readonly ask?: runRequests.Ask
+      readonly terms?: RequestTerms
       readonly request?: planRunParts.Question
       /** The input of the target, where it is kept for a resume. */
       readonly delivery?: Delivery
@@ -1024,8 +1034,8 @@ const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effe
   if (pause !== undefined) return Effect.succeed({ _tag: "Paused", reason: pause.reason })
   const asked = errors.find((error) => error instanceof Question.Asked)
   if (asked !== undefined) {
-    const { question: reason, schema } = asked
-    return Effect.succeed({ _tag: "Paused", reason, ask: { kind: "Question", schema } })
+    const { question: reason, request: terms, schema } = asked
+    return Effect.succeed({ _tag: "Paused", reason, ask: { kind: "Question", schema }, ...defined({ terms }) })
   }
   const [error] = errors
   if (error instanceof FailedAttempt) return Effect.succeed(error)

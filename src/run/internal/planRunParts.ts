@@ -218,6 +218,7 @@ export const Question = Schema.Struct({
   contract: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
   ask: Schema.optionalKey(runRequests.Ask),
+  bounds: Schema.optionalKey(runRequests.Bounds),
   request: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.Json })),
   budget: Schema.optionalKey(budgetRequest.About)
 })
@@ -228,12 +229,12 @@ export type Question = typeof Question.Type
 export const requestOf = (
   callId: string,
   step: string,
-  { ask, digest, reason = "", request }: Question
+  { ask, bounds, digest, reason = "", request }: Question
 ): runRequests.Request => {
-  if (request !== undefined) return runRequests.requestOf({ callId, ...request, ask, digest })
+  if (request !== undefined) return runRequests.requestOf({ callId, ...request, ask, bounds, digest })
   return ask === undefined
-    ? { _tag: "Pause", callId, name: step, arguments: { reason }, digest }
-    : runRequests.requestOf({ callId, name: step, arguments: { question: reason }, ask, digest })
+    ? { _tag: "Pause", callId, name: step, arguments: { reason }, digest, ...defined({ bounds }) }
+    : runRequests.requestOf({ callId, name: step, arguments: { question: reason }, ask, bounds, digest })
 }
 
 /**

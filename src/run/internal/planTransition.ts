@@ -112,7 +112,7 @@ const openOf = (
   if (question === undefined || status._tag !== "Paused" || status.decision !== undefined) return []
   const callId = requestId(askingIn(run, self), member)
   const request = { ...planRunParts.requestOf(callId, step, question), ...(place.in && { path: textsOf(place.in) }) }
-  const { ask, budget, contract = "", request: call } = question
+  const { ask, bounds, budget, contract = "", request: call } = question
   const decided = (verdict: runRequests.Verdict, at: DateTime.Utc): EventOf<"StepDecided"> => ({
     _tag: "StepDecided",
     at,
@@ -130,7 +130,8 @@ const openOf = (
   }
   // The reason of a pause is no call of a tool
   const equal =
-    call && (() => runParts.equalDigest(run.context, { contract, arguments: call.arguments, ...runParts.termsOf(ask) }))
+    call &&
+    (() => runParts.equalDigest(run.context, { contract, arguments: call.arguments, ...runParts.termsOf(ask, bounds) }))
   return [{ request, equal, record: decided }]
 }
 
@@ -912,7 +913,8 @@ export const withAgents = (agents: Agents) => ({
   decide: (
     self: PlanState,
     decisions: ReadonlyArray<runRequests.Decision> | undefined,
-    at: DateTime.Utc
+    at: DateTime.Utc,
+    isSettled?: boolean
   ): Result.Result<ReadonlyArray<runParts.PlanRunEvent>, runRequests.InvalidDecision> =>
-    runRequests.decide(openIn(agents, self), decisions, at)
+    runRequests.decide(openIn(agents, self), decisions, at, isSettled)
 })

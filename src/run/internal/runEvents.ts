@@ -95,6 +95,7 @@ const OwnEvent = Schema.Union([
     arguments: Schema.Json,
     digest: Schema.String,
     ask: Schema.optionalKey(runRequests.Ask),
+    bounds: Schema.optionalKey(runRequests.Bounds),
     contract: Schema.optionalKey(runValues.CallContract),
     budget: Schema.optionalKey(budgetRequest.About)
   }),

@@ -23,6 +23,7 @@ import * as Digest from "../../payload/Digest.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
+import type { RequestTerms } from "../../tool/internal/requestTerms.ts"
 import * as budgetRequest from "./budgetRequest.ts"
 import { activeAgent } from "./handoffs.ts"
 import * as ledger from "./ledger.ts"
@@ -52,6 +53,7 @@ const AwaitingApproval = Schema.TaggedStruct("AwaitingApproval", {
   arguments: Schema.Json,
   digest: Schema.String,
   ask: Schema.optionalKey(runRequests.Ask),
+  bounds: Schema.optionalKey(runRequests.Bounds),
   /** The approval of the call whose handler asks. */
   approved: Schema.optionalKey(Approved),
   answers
@@ -330,7 +332,7 @@ export const requestDigest = (request: Parameters<typeof digestOf>[0]): Effect.E
 /** True for a question of a step that has, as a person reads it, another digest than it claims. */
 export const isForgedQuestion = (
   place: ReadonlyArray<string>,
-  { ask, budget, contract, digest, reason, request }: planRunParts.Question,
+  { ask, bounds, budget, contract, digest, reason, request }: planRunParts.Question,
   input: planRunParts.ResolvedInput | undefined
 ): boolean => {
   if (budget !== undefined && ask !== undefined) {
@@ -339,20 +341,23 @@ export const isForgedQuestion = (
   // From before it was recorded
   if (contract === undefined) return false
   const asked = request === undefined ? { reason: reason ?? "", ...input } : request.arguments
-  return digestOf({ place, contract, arguments: asked, ...termsOf(ask) }) !== digest
+  return digestOf({ place, contract, arguments: asked, ...termsOf(ask, bounds) }) !== digest
 }
 
 /** The part of what a request asks for that its digest covers. */
-export const termsOf = (ask: runRequests.Ask | undefined) => defined({ schema: ask?.schema, number: ask?.number })
+export const termsOf = (ask: runRequests.Ask | undefined, bounds?: runRequests.Bounds | RequestTerms | undefined) =>
+  defined({ schema: ask?.schema, number: ask?.number, deciders: bounds?.deciders, otherwise: bounds?.otherwise })
 
 const digestOf = ({
   arguments: args,
   contract,
+  deciders,
   number,
+  otherwise,
   place,
   schema
 }: CallRequest & { readonly place: ReadonlyArray<string> }): string => {
-  const request = { place, contract, arguments: args, ...defined({ schema, number }) }
+  const request = { place, contract, arguments: args, ...defined({ schema, number, deciders, otherwise }) }
   // JSON.stringify escapes lone surrogates, which canonical JSON refuses
   const text = Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))
   return hashText(JSON.stringify(text))
@@ -379,6 +384,8 @@ interface CallRequest {
   readonly arguments: Schema.Json
   readonly schema?: Readonly<Record<string, Schema.Json>>
   readonly number?: number
+  readonly deciders?: ReadonlyArray<string>
+  readonly otherwise?: Schema.Json
 }
 
 /** The digest of what equal requests have in common: the `RunContext`, and all that a request asks but its place. */
@@ -405,11 +412,13 @@ export const isForged = (
   {
     ask,
     arguments: args,
+    bounds,
     contract = "",
     digest
-  }: Pick<runRequests.Asked, "arguments" | "ask" | "digest"> & Partial<CallRequest>
+  }: Pick<runRequests.Asked, "arguments" | "ask" | "bounds" | "digest"> & Partial<CallRequest>
 ): boolean =>
-  state.basis !== undefined && digestOfCall(state, callId, { contract, arguments: args, ...termsOf(ask) }) !== digest
+  state.basis !== undefined &&
+  digestOfCall(state, callId, { contract, arguments: args, ...termsOf(ask, bounds) }) !== digest
 
 /** The call whose request is forged, if any. */
 const forgedRequest = (state: State): string | undefined => {

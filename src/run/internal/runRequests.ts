@@ -6,20 +6,41 @@
 
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Equal from "effect/Equal"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as compileSchema from "../../payload/internal/compileSchema.ts"
-import * as fuel from "../../payload/internal/fuel.ts"
-import { defaultLimits } from "../../payload/internal/limits.ts"
 import { defined } from "../../payload/internal/values.ts"
 import type { ToolContract } from "../../tool/ToolContract.ts"
+import { checkAnswer, type RequestTerms } from "../../tool/internal/requestTerms.ts"
 
 const path = Schema.Array(Schema.String)
+
+/**
+ * The people who may decide a request, the time at which it expires, and the answer that it has then: without an answer the request is denied.
+ */
+export const Bounds = Schema.Struct({
+  deciders: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
+  expiresAt: Schema.optionalKey(Schema.DateTimeUtcFromString),
+  otherwise: Schema.optionalKey(Schema.Json)
+}).annotate({ identifier: "RequestBounds" })
+
+export interface Bounds extends Schema.Schema.Type<typeof Bounds> {}
+
+/** The bounds of a request that is made now. `after` is the time of the session for requests that have no time of their own. */
+export const boundsOf = (
+  at: DateTime.Utc,
+  { deciders, expiresAfter, otherwise }: RequestTerms = {},
+  after: Duration.Duration | undefined = undefined
+): { readonly bounds?: Bounds } => {
+  const time = expiresAfter ?? after
+  const expiresAt = time === undefined ? undefined : DateTime.addDuration(at, time)
+  const bounds = defined({ deciders, expiresAt, otherwise })
+  return Object.keys(bounds).length === 0 ? {} : { bounds }
+}
 
 /** A request of `name`. What it asks is in the `arguments`, as a person reads them, and covered by the digest. */
 const asked = <Arguments extends Schema.Codec<Schema.Json>>(args: Arguments) => ({
@@ -27,7 +48,8 @@ const asked = <Arguments extends Schema.Codec<Schema.Json>>(args: Arguments) => 
   name: Schema.String,
   arguments: args,
   digest: Schema.String,
-  path: Schema.optionalKey(path)
+  path: Schema.optionalKey(path),
+  bounds: Schema.optionalKey(Bounds)
 })
 
 /** The JSON Schema that the answer has to fit. */
@@ -71,6 +93,7 @@ export interface Asked extends Pick<
   "arguments" | "callId" | "digest" | "name"
 > {
   readonly ask?: Ask | undefined
+  readonly bounds?: Bounds | undefined
 }
 
 const hasQuestion = Schema.is(Request.cases.Question.fields.arguments)
@@ -79,12 +102,12 @@ const hasQuestion = Schema.is(Request.cases.Question.fields.arguments)
 export const questionIn = (args: Schema.Json): string => (hasQuestion(args) ? args.question : "")
 
 /** A question without a text is a call. */
-export const requestOf = ({ arguments: args, ask, callId, digest, name }: Asked): Request => {
-  if (ask === undefined) return { _tag: "Approval", callId, name, arguments: args, digest }
+export const requestOf = ({ arguments: args, ask, bounds, callId, digest, name }: Asked): Request => {
+  if (ask === undefined) return { _tag: "Approval", callId, name, arguments: args, digest, ...defined({ bounds }) }
   const { kind, schema } = ask
   return kind === "Question" && hasQuestion(args)
-    ? { _tag: kind, callId, name, arguments: args, digest, schema }
-    : { _tag: "Call", callId, name, arguments: args, digest, schema }
+    ? { _tag: kind, callId, name, arguments: args, digest, ...defined({ bounds }), schema }
+    : { _tag: "Call", callId, name, arguments: args, digest, ...defined({ bounds }), schema }
 }
 
 /**
@@ -336,6 +359,19 @@ export const tornIn = (decisions: ReadonlyArray<Decision>): Decision | undefined
   return Array.from(lists).find(([digest, list]) => digestOfList(list) !== digest)?.[1][0]
 }
 
+/** A decision about a request that names who decides, where the caller decides as none of them. */
+export const foreignIn = (
+  requests: ReadonlyArray<Request>,
+  decisions: ReadonlyArray<Decision>,
+  as: ReadonlyArray<string> | undefined
+): Decision | undefined =>
+  as &&
+  decisions.find((decision) =>
+    requests.some(
+      (request) => request.bounds?.deciders?.some((name) => as.includes(name)) === false && concerns(decision, request)
+    )
+  )
+
 /** A decision by itself, after its list was checked. */
 export const alone = ({ batch: _, ...decision }: Decision): Decision => decision
 
@@ -347,12 +383,13 @@ export const alone = ({ batch: _, ...decision }: Decision): Decision => decision
  * | `problem` | the decision |
  * |---|---|
  * | `unknown` | names a request that does not wait: it never did, or it is decided and forgotten |
- * | `alreadyAnswered` | comes after another decision about the same request: the first one counts |
+ * | `alreadyAnswered` | comes after another decision about the same request, or after its `expiresAt`: the first decision counts |
  * | `changed` | has another digest than the request that waits: it is about other arguments, another turn, another contract of the tool |
  * | `ambiguous` | has no `path`, and requests of several agents have its id and digest |
  * | `repeated` | is the second about one request in the same list |
  * | `expired` | comes after its `expiresAt` |
  * | `malformed` | is no decision: its `approved` is neither `true` nor `false`, for example |
+ * | `decider` | comes from a caller who is none of the `deciders` of the request |
  * | `batch` | is one of a list (`batch`) that has another digest: a request is missing in it, or was added to it |
  * | `answer` | has an answer that does not fit the JSON Schema of the request, none where there has to be one, or one where none is asked for: `problems` has each place |
  *
@@ -374,6 +411,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
       "repeated",
       "expired",
       "malformed",
+      "decider",
       "batch",
       "answer"
     ]),
@@ -395,6 +433,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
       expired: "the decision has expired. Decide again",
       malformed:
         "members of the decision have another type: digest is the digest of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts",
+      decider: "the request names who may decide, and the caller is none of them",
       batch:
         "the decision is one of a list with another digest: a request is missing, or was added. Show the requests that wait, and decide about those",
       answer: PayloadError.render("its answer", this.problems ?? [])
@@ -447,11 +486,23 @@ export const Remembered = Schema.Struct({
 
 export interface Remembered extends Schema.Schema.Type<typeof Remembered> {}
 
-/** The remembered answers of the session that a run is in. */
-export const RememberedAnswers = Context.Reference<(at: DateTime.Utc) => ReadonlyArray<Remembered>>(
-  "~effect-emissary/run/RememberedAnswers",
-  { defaultValue: () => () => [] }
-)
+/** The part of a session in the requests of its runs: it checks decisions when they come, and settles requests whose time is over. */
+interface AroundSession {
+  readonly remembered: (at: DateTime.Utc) => ReadonlyArray<Remembered>
+  readonly expiresAfter: Duration.Duration | undefined
+}
+
+export const AroundSession = Context.Reference<AroundSession | undefined>("~effect-emissary/run/AroundSession", {
+  defaultValue: () => undefined
+})
+
+/** True in a session, which checks decisions when they come, and settles requests whose time is over. */
+export const isInSession = (context: Context.Context<never>): boolean =>
+  Context.get(context, AroundSession) !== undefined
+
+/** The time after which requests expire that have no time of their own. */
+export const expiryIn = (context: Context.Context<never>): Duration.Duration | undefined =>
+  Context.get(context, AroundSession)?.expiresAfter
 
 /** The decision about a request that is equal to a remembered one. */
 export const recall = (
@@ -538,12 +589,7 @@ const judge = (request: Request, decision: Decision): Result.Result<Verdict, Ref
     const problem = { path: "", expected: "no answer", found: "an answer", fix: "Approve the request, or deny it" }
     return answer === undefined ? Result.succeed(verdictOf(decision)) : refuseAnswer([problem])
   }
-  const tank = fuel.make(defaultLimits.maxFuel)
-  const compiled = compileSchema.compileOnce(request.schema, { engine: undefined, tank }, true)
-  if (Result.isFailure(compiled)) {
-    return refuseAnswer([{ path: "", expected: "a request with a JSON Schema", found: "a schema that cannot be used" }])
-  }
-  return Result.match(JsonSchema.validate(compiled.success, answer), {
+  return Result.match(checkAnswer(request.schema, answer), {
     onFailure: refuseAnswer,
     onSuccess: (answer) => Result.succeed(verdictOf({ ...decision, answer }))
   })
@@ -552,6 +598,23 @@ const judge = (request: Request, decision: Decision): Result.Result<Verdict, Ref
 /** The problems of the answer in a decision, with their places. */
 export const problemsOf = (request: Request, decision: Decision): ReadonlyArray<PayloadError.Problem> =>
   Result.match(judge(request, decision), { onFailure: ({ problems = [] }) => problems, onSuccess: () => [] })
+
+/** True for a request whose time is over. */
+const isOver = ({ bounds }: Request, at: DateTime.Utc): boolean => isExpired({ expiresAt: bounds?.expiresAt }, at)
+
+/** The decision about a request whose time is over. */
+export const expired = (request: Request, at: DateTime.Utc): Decision | undefined => {
+  if (!isOver(request, at)) return undefined
+  const options = { reason: "There was no answer in time." }
+  const { otherwise } = request.bounds ?? {}
+  return "schema" in request && otherwise !== undefined ? answer(request, otherwise, options) : deny(request, options)
+}
+
+/** The time at which the first of the requests expires. */
+export const firstExpiry = (requests: ReadonlyArray<Request>): DateTime.Utc | undefined =>
+  requests
+    .flatMap(({ bounds }) => bounds?.expiresAt ?? [])
+    .reduce<DateTime.Utc | undefined>((first, one) => (first === undefined ? one : DateTime.min(first, one)), undefined)
 
 /** The open request that a decision which is taken now is about, with its verdict. Earlier decisions are about `decided`. */
 const find = <E>(
@@ -581,16 +644,24 @@ export const invalid = (decision: Decision, refusal: Refusal, requests: Readonly
 
 /**
  * The events that record decisions about what is open: each is about a request that waits, and one request has one
- * decision. A list from outside may hold anything.
+ * decision. Requests whose time is over are decided first, unless a session does that (`isSettled`). A list from outside may hold anything.
  */
 export const decide = <E>(
   open: ReadonlyArray<Open<E>>,
   decisions: ReadonlyArray<Decision> | undefined,
-  at: DateTime.Utc
+  at: DateTime.Utc,
+  isSettled = false
 ): Result.Result<ReadonlyArray<E>, InvalidDecision> => {
   const decided = new Set<Open<E>>()
+  const over = new Set<Open<E>>()
   const events: Array<E> = []
   const asked = questions(open)
+  for (const one of isSettled ? [] : open) {
+    const decision = expired(one.request, at)
+    if (decision === undefined) continue
+    over.add(one)
+    events.push(one.record(verdictOf(decision), at))
+  }
   const list = listDecisions(decisions)
   const torn = tornIn(list)
   if (torn !== undefined) return Result.fail(invalid(torn, { problem: "batch" }, requestsOf(open)))
@@ -598,6 +669,7 @@ export const decide = <E>(
     const found = find(decision, asked, decided, at)
     if (Result.isFailure(found)) return Result.fail(invalid(decision, found.failure, requestsOf(open)))
     const { one, verdict } = found.success
+    if (over.has(one)) return Result.fail(invalid(decision, { problem: "alreadyAnswered" }, requestsOf(open)))
     decided.add(one)
     events.push(one.record(verdict, at))
     for (const { again } of sameQuestion(open, one).slice(1)) if (again !== undefined) events.push(again(verdict, at))

@@ -3,6 +3,7 @@
  */
 
 import * as Arr from "effect/Array"
+import type * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import * as Equal from "effect/Equal"
 import * as Result from "effect/Result"
@@ -326,6 +327,7 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
             digest: event.digest,
             ...defined({
               ask: event.ask,
+              bounds: event.bounds,
               approved: before._tag === "Started" ? before.approved : undefined,
               answers: answersOf(before)
             })
@@ -380,14 +382,14 @@ const askedIn = ({ arguments: args, ask, budget: about, digest }: EventOf<"Appro
 
 /** A request whose digest covers other arguments than it shows. */
 const isForged = (self: State, event: EventOf<"ApprovalRequested">): boolean => {
-  const { arguments: args, ask, callId, contract, digest } = event
+  const { arguments: args, ask, bounds, callId, contract, digest } = event
   const asked = askedIn(event)
   if (event.budget !== undefined) return asked === undefined || runParts.isForgedLimit(asked)
   const call = openCall(self, callId)
   const of = contract?.digest ?? call?.contract
   return (
     call !== undefined &&
-    runParts.isForged(self, callId, { arguments: args, ask, digest, ...defined({ contract: of }) })
+    runParts.isForged(self, callId, { arguments: args, ask, bounds, digest, ...defined({ contract: of }) })
   )
 }
 
@@ -1100,7 +1102,7 @@ const applyCallDecided = (self: State, event: EventOf<"ApprovalDecided">): Apply
         return { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? denied(ask)) }
       if (ask === undefined)
         return { _tag: "Approved", arguments: args, ...terms, ...defined({ answers: status.answers }) }
-      if (!isHandlers(ask)) return { _tag: "Settled", result: ToolResult.success(answer) }
+      if (!isHandlers(ask)) return { _tag: "Settled", result: answeredWith(answer, event.reason) }
       const answers = [...before, { question: runRequests.questionIn(args), answer }]
       return { ...(status.approved ?? { _tag: "Requested" }), answers }
     }
@@ -1108,6 +1110,14 @@ const applyCallDecided = (self: State, event: EventOf<"ApprovalDecided">): Apply
     const calls = withStatus(self.calls, indexOfCall(self, event.callId), after, markAfter(status, after))
     return updateState(self, event, { calls })
   })
+
+/** The model reads the reason behind the answer. */
+const answeredWith = (answer: Schema.Json, reason: string | undefined): ToolResult.Success => {
+  const result = ToolResult.success(answer)
+  return reason === undefined
+    ? result
+    : ToolResult.success(answer, [ToolResult.textPart(ToolResult.text(result)), ToolResult.textPart(reason)])
+}
 
 const denied = (ask: runRequests.Ask | undefined): string =>
   ask === undefined ? "The call was denied." : "There was no answer."
@@ -1238,7 +1248,8 @@ export const hasPauses = ({ plan }: State): boolean =>
  * **Details**
  *
  * They can be applied to a run that has ended, and come before its `RunResumed`. `at` is the time at which the
- * decisions are taken: a decision that has expired by then is refused.
+ * decisions are taken: a decision that has expired by then is refused. Requests whose `expiresAt` is over are decided first, and a
+ * decision about them is refused as `alreadyAnswered`.
  *
  * **Example** (A decision about a call that does not wait)
  *
@@ -1275,6 +1286,15 @@ export const decide = (
   at: DateTime.Utc
 ): Result.Result<ReadonlyArray<Event>, runRequests.InvalidDecision> => runRequests.decide(openIn(self), decisions, at)
 
+/** The same in a run that is resumed: a session has settled the requests whose time is over, and has checked the decisions when they came. */
+export const decideIn = (
+  self: State,
+  decisions: ReadonlyArray<runRequests.Decision>,
+  at: DateTime.Utc,
+  context: Context.Context<never>
+): Result.Result<ReadonlyArray<Event>, runRequests.InvalidDecision> =>
+  runRequests.decide(openIn(self), decisions, at, runRequests.isInSession(context))
+
 /** The requests of a run, with the events that record decisions about them. */
 export const openIn = ({
   calls,
@@ -1297,7 +1317,7 @@ export const openIn = ({
                   runParts.equalDigest(context, {
                     contract,
                     arguments: status.arguments,
-                    ...runParts.termsOf(status.ask)
+                    ...runParts.termsOf(status.ask, status.bounds)
                   }),
           record: (verdict, at) => ({ _tag: "ApprovalDecided", at, callId, ...verdict })
         }

@@ -2,6 +2,7 @@
  * The events of sessions, and what is shown of them: their failures, requests and summaries.
  */
 
+import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
@@ -77,6 +78,13 @@ const textOf = ({ arguments: args, name }: Pick<Request, "arguments" | "name">):
   `${base.quote(name)} ${Json.show(args)}`
 
 export const showRequest = (request: runRequests.Request): Request => ({ ...request, shown: textOf(request) })
+
+/** A request as JSON. */
+export const requestJson = ({ bounds, ...request }: Request): Schema.Json => {
+  if (bounds === undefined) return request
+  const { expiresAt, ...rest } = bounds
+  return { ...request, bounds: { ...rest, ...(expiresAt && { expiresAt: DateTime.formatIso(expiresAt) }) } }
+}
 
 export const showRemembered = (one: runRequests.Remembered): typeof Remembered.Type => ({ ...one, shown: textOf(one) })
 

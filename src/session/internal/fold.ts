@@ -7,7 +7,6 @@
 
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
-import type * as Duration from "effect/Duration"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -252,35 +251,23 @@ export const rememberedAt = (
   at: DateTime.Utc
 ): ReadonlyArray<runRequests.Remembered> => remembered.filter((one) => !runRequests.isExpired(one, at))
 
-/** The end of the time in which the requests that wait can be decided. */
-export const expiryOf = (
-  { run }: SessionState,
-  expiresAfter: Duration.Duration | undefined
-): DateTime.Utc | undefined =>
-  run?.outcome?._tag === "AwaitingApproval" && expiresAfter !== undefined
-    ? DateTime.addDuration(run.updatedAt, expiresAfter)
-    : undefined
+/** The time at which the first of the requests that wait expires. */
+export const expiryOf = ({ run }: SessionState): DateTime.Utc | undefined =>
+  run?.outcome?._tag === "AwaitingApproval" ? runRequests.firstExpiry(run.outcome.requests) : undefined
 
 /**
- * The decisions that follow from what is stored: about requests that equal remembered requests, and denials of requests whose time is over.
+ * The decisions that follow from what is stored: about requests that equal remembered requests, and about requests whose time is over.
  * After a failed turn there are none, because the next turn would take the same decisions.
  */
-export const dueDecisions = (
-  self: SessionState,
-  at: DateTime.Utc,
-  expiresAfter: Duration.Duration | undefined
-): ReadonlyArray<Run.Decision> => {
+export const dueDecisions = (self: SessionState, at: DateTime.Utc): ReadonlyArray<Run.Decision> => {
   const { failure, run } = self
   if (run === undefined || failure !== undefined || statusOf(self) !== "waiting") return []
   const remembered = rememberedAt(self, at)
-  const end = expiryOf(self, expiresAfter)
-  const isOver = end !== undefined && DateTime.isGreaterThanOrEqualTo(at, end)
   const open = runTransition.openIn(run)
   const asked = Run.requests(run)
   return open.flatMap((one, index) => {
     const request = asked[index] ?? one.request
-    const recalled = runRequests.recall({ ...one, request }, remembered)
-    return recalled ?? (isOver ? [Run.deny(request, { reason: "There was no answer in time." })] : [])
+    return runRequests.recall({ ...one, request }, remembered) ?? runRequests.expired(request, at) ?? []
   })
 }
 

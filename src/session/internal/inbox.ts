@@ -429,19 +429,21 @@ const bare = ({ batch, callId, path, remember, ...decision }: Run.Decision): Run
   ...defined({ path, batch, remember })
 })
 
-export const decide = (self: LiveSession, decisions: Decide["decisions"]): Effect.Effect<Receipt, SessionError> =>
-  writer.alone(self, storeDecisions(self, decisions))
+export const decide = (self: LiveSession, payload: Decide): Effect.Effect<Receipt, SessionError> =>
+  writer.alone(self, storeDecisions(self, payload))
 
 const storeDecisions = Effect.fnUntraced(function* (
   self: LiveSession,
-  decisions: Decide["decisions"]
+  { as, decisions }: Decide
 ): Effect.fn.Return<Receipt, SessionError> {
   yield* writer.refresh(self)
   const state = yield* writer.stateOf(self)
   const requests = state.run === undefined ? [] : Run.requests(state.run)
   const torn = runRequests.tornIn(decisions)
-  if (torn !== undefined) {
-    const error = runRequests.invalid(torn, { problem: "batch" }, requests)
+  const foreign = runRequests.foreignIn(requests, decisions, as)
+  const refused = torn ?? foreign
+  if (refused !== undefined) {
+    const error = runRequests.invalid(refused, { problem: torn === undefined ? "decider" : "batch" }, requests)
     return yield* self.fail({ _tag: "InvalidDecision", error })
   }
   const isKnown = (decision: Run.Decision) => {

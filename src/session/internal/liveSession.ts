@@ -43,7 +43,7 @@ export const answersOf = (self: LiveSession): Answers => {
     edit: (_, payload) => edit.edit(self, payload),
     withdraw: (_, { messageId }) => inbox.withdraw(self, messageId),
     fork: (from, { at }) => fork.fork(self, from, at),
-    decide: (_, { decisions }) => inbox.decide(self, decisions),
+    decide: (_, payload) => inbox.decide(self, payload),
     forget: (_, options) => inbox.forget(self, options),
     resume: () => inbox.resume(self),
     interrupt: () => inbox.interrupt(self),

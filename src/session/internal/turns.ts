@@ -280,10 +280,9 @@ export const rest = (self: LiveSession): Effect.Effect<void> =>
 export const settle = (self: LiveSession): Effect.Effect<boolean> =>
   Effect.gen(function* () {
     const at = yield* DateTime.now
-    const { expiresAfter } = self.host
     if (self.stored === undefined) return false
-    const due = fold.dueDecisions(self.stored.state, at, expiresAfter)
-    const end = fold.expiryOf(self.stored.state, expiresAfter)
+    const due = fold.dueDecisions(self.stored.state, at)
+    const end = fold.expiryOf(self.stored.state)
     if (end !== undefined && DateTime.isGreaterThan(end, at)) {
       const again = writer.alone(
         self,
@@ -439,9 +438,10 @@ const runUntilStopped = (
     isMuted(turn) ? Effect.never : Effect.void
   )
   const guarded = Effect.provideService(running, toolCall.BeforeCall, verified).pipe(
-    Effect.provideService(runRequests.RememberedAnswers, (at) =>
-      self.stored === undefined ? [] : fold.rememberedAt(self.stored.state, at)
-    ),
+    Effect.provideService(runRequests.AroundSession, {
+      remembered: (at) => (self.stored === undefined ? [] : fold.rememberedAt(self.stored.state, at)),
+      expiresAfter: self.host.expiresAfter
+    }),
     Effect.updateContext(agentPartial.shownIn<never>)
   )
   return Effect.exit(Effect.raceFirst(inTrace(self, guarded, message?.messageId), Deferred.await(turn.stopped)))

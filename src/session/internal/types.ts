@@ -814,9 +814,9 @@ export interface Options<out Decode extends Definitions | undefined = undefined>
    */
   readonly maxQueue?: number | undefined
   /**
-   * The time after which requests that wait are denied, with the reason `"There was no answer in time."`, and the agent continues; default: they
-   * wait until someone decides. It counts from the end of the turn that left them open. The denials are decisions in the log. They come in the
-   * process that has the session then, or when the session is opened next.
+   * The `expiresAfter` of requests that have none of their own, see `ToolSettings.Request`; default: they wait until someone decides. They are
+   * denied then, or answered with their `otherwise`, with the reason `"There was no answer in time."`, and the agent continues. These decisions are
+   * in the log. They come in the process that has the session then, or when the session is opened next.
    */
   readonly expiresAfter?: Duration.Input | undefined
 }

@@ -63,7 +63,7 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `budgets`: of each session.
  * - `models`: the models that messages may name.
  * - `maxQueue`: the number of messages that may wait in a session.
- * - `expiresAfter`: the time after which requests are denied.
+ * - `expiresAfter`: the time after which requests expire that have none of their own.
  * - `instructions`: see the options of the layer.
  * - `drafts`: what models are writing in the turn of the session.
  * - `tried`: the sessions whose held messages this process has tried again.

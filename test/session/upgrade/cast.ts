@@ -163,6 +163,9 @@ const desk = Agent.make("desk", {
   contextWindow: ContextWindow.truncate({ above: 400 })
 })
 
+/** The bounds of requests. No scenario takes so long. */
+const bounds = { deciders: ["staff"], expiresAfter: "10000 days" } as const
+
 /** A tool whose handler asks twice. */
 const asking = Toolkit.make(
   Tool.make("reserve", { parameters, success: Schema.String, failure: Question.Asked, description: "Reserves" })
@@ -176,7 +179,7 @@ const transfer = Toolkit.make(
     failure: Question.Asked,
     description: "Transfers",
     needsApproval: true
-  })
+  }).annotate(ToolSettings.Request, bounds)
 )
 
 const transferOf = (stage: Stage) =>
@@ -191,7 +194,7 @@ const askingOf = (stage: Stage) =>
   asking.toLayer({
     reserve: ({ input }) =>
       Effect.gen(function* () {
-        const many = yield* Question.ask("For how many?", Schema.Int)
+        const many = yield* Question.ask("For how many?", Schema.Int, { ...bounds, otherwise: 2 })
         const { at } = yield* Question.ask("When?", Schema.Struct({ at: Schema.String }))
         return yield* work(stage, "reserve", `${input} for ${many} at ${at}`)
       })
@@ -200,7 +203,11 @@ const askingOf = (stage: Stage) =>
 /** An agent with a tool that the page has, and the tool whose handler asks. */
 const waiter = Agent.make("waiter", {
   model,
-  toolkit: [toolkit.tools.look, ClientTool.make(tool("seat")), asking.tools.reserve]
+  toolkit: [
+    toolkit.tools.look,
+    ClientTool.make(tool("seat").annotate(ToolSettings.Request, { ...bounds, otherwise: "seat 1" })),
+    asking.tools.reserve
+  ]
 })
 
 /** An agent whose tool needs an approval and asks. */
@@ -303,8 +310,11 @@ const surveyOf = (stage: Stage) =>
       Step.make("ask", {
         target: ({ task }) =>
           Effect.gen(function* () {
-            const stars = yield* Question.ask("How many stars?", Schema.Int)
-            const { why } = yield* Question.ask("Why?", Schema.Struct({ why: Schema.String }))
+            const stars = yield* Question.ask("How many stars?", Schema.Int, { ...bounds, otherwise: 3 })
+            const { why } = yield* Question.ask("Why?", Schema.Struct({ why: Schema.String }), {
+              ...bounds,
+              otherwise: { why: "" }
+            })
             return yield* work(stage, "survey", `${task}: ${stars}, ${why}`)
           })
       })

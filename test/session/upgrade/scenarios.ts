@@ -105,6 +105,7 @@ const answers: Scenario = {
 /** Messages and answers with all their parts, decisions with all their members, and limits that were reached. */
 const parts: Scenario = {
   name: "parts",
+  options: { expiresAfter: "10000 days" },
   begin: [
     Effect.fnUntraced(function* (sessions, { hanging }) {
       const options = { demo: { mark: 1 } }
@@ -235,7 +236,7 @@ const remembered: Scenario = {
     () => Effect.void
   ],
   proceed: Effect.fnUntraced(function* (_, stage) {
-    assert.strictEqual((yield* Session.turn("kept", "seat b")).text, "small: seat 7")
+    assert.strictEqual((yield* Session.turn("kept", "seat b")).text, "small: seat 7\nAlways.")
     const asked = yield* Session.turn("forgotten", "pay 5")
     assert.strictEqual(asked.outcome, "AwaitingApproval")
     // The equal call waits
