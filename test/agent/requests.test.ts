@@ -134,6 +134,10 @@ describe("HOUSE-4 one decide", () => {
     assert.include(refused(Run.answer(question, { seats: [0] })).message, "its answer at /seats/0: expected")
     // None where there has to be one, and one where none is asked for
     assert.deepStrictEqual(problemsOf(approvedBlindly(question)), [""])
+    assert.include(
+      refused(approvedBlindly(question)).message,
+      "expected an answer, got none. Answer the question, or deny it"
+    )
     const anything = { ...question, schema: {} }
     const blind = Result.flip(
       runRequests.decide([{ request: anything, record: () => "x" }], [approvedBlindly(anything)], at)

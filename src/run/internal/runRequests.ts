@@ -589,6 +589,10 @@ const judge = (request: Request, decision: Decision): Result.Result<Verdict, Ref
     const problem = { path: "", expected: "no answer", found: "an answer", fix: "Approve the request, or deny it" }
     return answer === undefined ? Result.succeed(verdictOf(decision)) : refuseAnswer([problem])
   }
+  if (answer === undefined) {
+    const problem = { path: "", expected: "an answer", found: "none", fix: "Answer the question, or deny it" }
+    return refuseAnswer([problem])
+  }
   return Result.match(checkAnswer(request.schema, answer), {
     onFailure: refuseAnswer,
     onSuccess: (answer) => Result.succeed(verdictOf({ ...decision, answer }))
