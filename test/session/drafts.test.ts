@@ -47,6 +47,7 @@ const Step = Schema.Union([
 describe("SCREEN-1 drafts", () => {
   test.prop("SCREEN-1 each reader has what is written, whenever it reads", [Schema.Array(Step)], function* ([steps]) {
     const live = new drafts.Drafts()
+    live.open("life", Effect.void)
     const readers = [0, 1, 2].map(() => ({
       screen: new Screen(),
       place: drafts.placeAt("life.1", 1, cursors.noneSeen)
@@ -103,6 +104,7 @@ describe("SCREEN-1 drafts", () => {
 
   it("SCREEN-1 a draft has a mark where an agent is a tool, and none for an agent in a step of a plan", () => {
     const live = new drafts.Drafts()
+    live.open("life", Effect.void)
     // Sound: nothing but the plan is read of the state
     const planned = { plan: {} } as Run.State
     const step = (name: string, event: View): View => ({ _tag: "Child", callId: name, name, event, state: planned })
@@ -119,6 +121,15 @@ describe("SCREEN-1 drafts", () => {
       [["c", "s"], true],
       [undefined, undefined]
     ])
+  })
+
+  it("SCREEN-1 a reader of a session that was removed does not see the session that began after it", () => {
+    const live = new drafts.Drafts()
+    live.open("after", Effect.void)
+    live.add(text("a", "written"), 1)
+    const shownAt = (event: string) => live.after(drafts.placeAt(event, 8, cursors.noneSeen)).entries.length
+    assert.strictEqual(shownAt("before.8"), 0)
+    assert.strictEqual(shownAt("after.8"), 1)
   })
 
   test.prop(

@@ -117,6 +117,35 @@ describe("WORLD-9 the first message of a session", () => {
   )
 })
 
+describe("WORLD-9 a live reader of a session that was removed (187)", () => {
+  it.live("sees nothing that is written in the session that began after it", () =>
+    inWorlds(range(1, 20), (world) =>
+      Effect.gen(function* () {
+        const process = yield* onlyProcess(world)
+        const send = (n: number) =>
+          use(world, "send", ({ send }) => send("a", `a/${n}|once`, { agent: "worker", messageId: `${n}` }))
+        const live = (options: Session.LiveOptions) =>
+          process.stream(
+            "live",
+            Stream.unwrap(Effect.map(Session.Session, (sessions) => sessions.live("a", { every: 0, ...options })))
+          )
+        const isWritten = ({ event }: Session.LiveEntry) => event._tag === "AnswerDelta"
+        yield* send(1)
+        yield* untilOver(world)
+        const { cursor } = Option.getOrThrow(yield* use(world, "state", ({ state }) => state("a")))
+        yield* use(world, "remove", ({ remove }) => remove("a"))
+        yield* send(2)
+        yield* Stream.runDrain(Stream.takeUntil(live({}), isWritten))
+        const seen: Array<Session.LiveEntry> = []
+        const read = Stream.runForEach(live({ after: cursor }), (entry) => Effect.sync(() => seen.push(entry)))
+        const error = yield* Effect.flip(read)
+        assert.strictEqual(error._tag === "SessionError" ? error.reason._tag : error._tag, "EventsUnknown")
+        assert.deepStrictEqual(seen, [])
+      })
+    )
+  )
+})
+
 describe("WORLD-9 a session of many batches", () => {
   it.live("is opened although a share of all reads fails (fleet, 107)", () =>
     inWorlds(

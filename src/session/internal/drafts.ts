@@ -168,6 +168,7 @@ const end = (round: Round): void => {
 export class Drafts {
   private readonly byPath = new Map<string, Written>()
   private readonly answered = new Set<string>()
+  private life = ""
   private turn = ""
   private store: Effect.Effect<void> = Effect.void
   private changing = Deferred.makeUnsafe<void>()
@@ -177,8 +178,9 @@ export class Drafts {
   /** The newest entries that were found, for readers at this cursor, since the last change. */
   private last: (Found & { readonly cursor: string }) | undefined
 
-  /** A turn begins, which stores its events with `store`. */
-  open(store: Effect.Effect<void>): void {
+  /** A turn of this life of the session begins, which stores its events with `store`. */
+  open(life: string, store: Effect.Effect<void>): void {
+    this.life = life
     this.store = store
   }
 
@@ -280,7 +282,9 @@ export class Drafts {
         show({ _tag: "AnswerWithdrawn", messageId })
       }
     }
-    for (const { messageId, parts, since } of this.byPath.values()) {
+    // A reader of a session that was removed does not see the session that began after it
+    const isOfLife = cursors.placeOf(start).life === this.life
+    for (const { messageId, parts, since } of isOfLife ? this.byPath.values() : []) {
       if (since > sequence) continue
       const lengths = before.get(messageId)
       for (const [slot, part] of parts) {

@@ -432,7 +432,8 @@ const runUntilStopped = (
     },
     { log: { add: constVoid, show: (delta) => self.host.drafts.add(delta, storedBefore(self, turn)) } }
   )
-  self.host.drafts.open(Effect.suspend(() => (turn.isPartial ? Effect.void : flushFirst(self, turn, turnEvents.shown))))
+  const storing = Effect.suspend(() => (turn.isPartial ? Effect.void : flushFirst(self, turn, turnEvents.shown)))
+  self.host.drafts.open(writer.userOf(self).life, storing)
   // A process that was stopped after its last write may no longer have the session
   const verified = Effect.andThen(Effect.ignore(writer.verify(self)), () =>
     isMuted(turn) ? Effect.never : Effect.void
