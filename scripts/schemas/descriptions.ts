@@ -52,7 +52,12 @@ export const descriptions: { readonly [place: string]: { readonly [member: strin
     turns: "The number of the newest turns that the agent sees; default all.",
     tool_calls: "false leaves out the calls of tools and their results; default: the agent sees them."
   },
-  request: { when: "The condition under which a call needs an approval, as JSON of a condition." },
+  request: {
+    when: "The condition under which a call needs an approval, as JSON of a condition.",
+    deciders: "The people or roles who may decide; default all.",
+    expires_after: "The time in milliseconds after which a request is denied, or has the answer in otherwise.",
+    otherwise: "The answer of a question that nobody answered in time."
+  },
   annotations: {
     title: "A title for people.",
     readonly: "The tool changes nothing; default false.",
