@@ -120,6 +120,29 @@ const writeForModels = (): void => {
   write(join(assembled, "public", "llms-full.txt"), all.join("\n\n"))
 }
 
+/** A type that fills screens helps nobody who reads a table: its beginning is there, and editors show the whole. */
+const shortenTypes = (): void => {
+  const most = 600
+  for (const path of globSync("*/*.md", { cwd: join(assembled, "api") })) {
+    const page = join(assembled, "api", path)
+    const text = readFileSync(page, "utf8")
+    const cells = text.replace(/^\|.*\|$/gm, (row) =>
+      row
+        .split(/(?<!\\)\|/)
+        .map((cell) =>
+          cell.length > most && cell.includes("\\{")
+            ? ` ${cell.slice(0, 200).replace(/\\?[^\s]*$/, "")} … (shortened) `
+            : cell
+        )
+        .join("|")
+    )
+    write(
+      page,
+      cells.replace(/^(?!\|).{1200,}$/gm, (line) => `${line.slice(0, 400).replace(/[^\s]*$/, "")} … (shortened)`)
+    )
+  }
+}
+
 /** The reference has each public name, and no path of a file that is not public. */
 const checkReference = (): void => {
   const modules = new Map(
@@ -151,6 +174,7 @@ if (import.meta.main) {
   writeForModels()
   prepareDeclarations()
   node("typedoc/bin/typedoc", "--options", "typedoc.json")
+  shortenTypes()
   checkReference()
   node("vitepress/bin/vitepress.js", "build", ".")
 }
