@@ -1,7 +1,7 @@
 /** The README and the page "Coming from" compare sessions with `Chat.layerPersisted` of `effect/ai`: this is the proof. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Ref } from "effect"
-import { Chat } from "effect/ai"
+import { Effect, Fiber, Layer, Ref, Schema } from "effect"
+import { Chat, Prompt, Tool, Toolkit } from "effect/ai"
 import { Persistence } from "effect/persistence"
 import { Agent, Conversation, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
@@ -35,6 +35,30 @@ it.effect("DOCS-1 a persisted Chat has lost the message whose answer was cut off
     assert.notInclude(texts, "Who am I?")
   }).pipe(Effect.provide(Chat.layerPersisted({ storeId: "chats" }).pipe(Layer.provide(Persistence.layerBackingMemory))))
 )
+
+it.effect("DOCS-1 a persisted Chat has the request for an approval, which another process answers by its id", () => {
+  const toolkit = Toolkit.make(Tool.make("pay", { success: Schema.String, needsApproval: true }))
+  return Effect.gen(function* () {
+    const chats = yield* Chat.Persistence
+    const asked = yield* (yield* chats.getOrCreate("42")).generateText({ prompt: "Pay.", toolkit })
+    const request = asked.content.find((part) => part.type === "tool-approval-request")
+    assert(request !== undefined)
+    const { generateText, history } = yield* chats.get("42")
+    assert.include(JSON.stringify(yield* Ref.get(history)), request.approvalId)
+    const approval = Prompt.toolApprovalResponsePart({ approvalId: request.approvalId, approved: true })
+    const { text } = yield* generateText({
+      prompt: Prompt.make([Prompt.toolMessage({ content: [approval] })]),
+      toolkit
+    })
+    assert.strictEqual(text, "Paid.")
+  }).pipe(
+    Effect.provide([
+      Chat.layerPersisted({ storeId: "chats" }).pipe(Layer.provide(Persistence.layerBackingMemory)),
+      toolkit.toLayer({ pay: () => Effect.succeed("paid") }),
+      ScriptedModel.layer([{ toolCalls: [{ name: "pay" }] }, { text: "Paid." }])
+    ])
+  )
+})
 
 it.effect("DOCS-1 a session has the message, and the next process answers it", () =>
   Effect.gen(function* () {
