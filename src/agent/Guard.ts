@@ -33,6 +33,9 @@
  * request or the call, which are the same. Arguments that were replaced are a part of their event, and are used again. In a workflow
  * each verdict is stored.
  *
+ * The agents and plans that the check of a guard runs count in the usage and in the budgets of the run, whatever the verdict. The event `GuardUsed`
+ * has their part.
+ *
  * **Example** (An answer that is refused)
  *
  * ```ts
@@ -239,7 +242,8 @@ export const make = <const P extends guardTypes.Place, E, R>(
 
 /**
  * Makes a guard of an agent: it gets the `text` of the place as its input, and `verdict` makes the verdict of its output. It is not guarded
- * itself, and its tokens are not in the usage of the run.
+ * itself. Its tokens are tokens of the run, and it has the budgets of the run. A guard whose agent has no budget left could not decide, see
+ * `onFailure`.
  *
  * @category constructors
  * @since 0.1.0

@@ -51,6 +51,7 @@
  * | `BudgetNeared` | noted, so that it comes once for each limit | in a run with a budget |
  * | `BudgetExceeded` | ends the run, with its calls open; a model call that was announced is not made | |
  * | `GuardDecided` | `Refused` ends the run, with its calls open, and withholds the message `messageId`; other `arguments` of a call are noted; what is `held` waits for a decision | with `arguments`: the call is `Requested` |
+ * | `GuardUsed` | usage added | |
  * | `PlanEvent` | applied to the state of the plan; the limit set, usage added | in a step; a decision also after the end |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
  * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`, or with the answer; what is held passes, or is refused | with the digest of the request; also after the end |
@@ -362,6 +363,7 @@ export {
    * - `GuardDecided`: a guard has refused or replaced a value, or asks a person for a call (`callId`), or for another value, which is
    *   `held`. `arguments` are the arguments of the call from here on. `messageId` is the message of the user that the verdict is about, where
    *   the message has entered the run. A guard that lets a value pass makes no event.
+   * - `GuardUsed`: a guard has decided, with the `usage` of the models that it asked; `spent` is their part of the budgets.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
    *   `PlanFinished` with the outcome `Paused` on, and has used up its budget with `LimitReached`.
    * - `ApprovalRequested`: a call needs a decision before it may run, or a new decision, because its approval no longer

@@ -372,6 +372,7 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     case "StepRetried":
     case "RunInterrupted":
     case "BudgetExceeded":
+    case "GuardUsed":
       return undefined
     case "GuardDecided":
       return event.held && requested(at, runParts.heldRequest(event.held), around)

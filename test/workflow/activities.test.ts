@@ -142,6 +142,28 @@ for (const [name, engine] of engines) {
       })
     )
 
+    it.live("MONEY-4 L14 the agent of a guard is asked once, and counts in the usage of each pass", () =>
+      Effect.gen(function* () {
+        const usage = { inputTokens: 10, outputTokens: 1 }
+        const judge = Agent.make("judge")
+        const guards = [
+          Guard.make("judge", {
+            on: "output",
+            check: () => Effect.as(Effect.provide(judge.ask("Hm?"), judged), Guard.ask("May it pass?"))
+          })
+        ]
+        const judged = ScriptedModel.layer([{ text: "Yes.", usage }])
+        const { bodies, value } = yield* inWorkflow(
+          Effect.map(clerk.run("Go", { guards, budget: { modelCalls: 9 } }), ({ state, usage }) => [
+            { ...usage },
+            state.account?.used.modelCalls ?? 0
+          ])
+        ).pipe(Effect.provide([handlersOf(yield* makeLog), ScriptedModel.layer([{ text: "Done.", usage }]), engine]))
+        assert.isAtLeast(bodies, 2)
+        assert.deepStrictEqual(value, [{ inputTokens: 20, outputTokens: 2 }, 2])
+      })
+    )
+
     it.live("DUR-6 L5 calls are made once, ids are the same each time, and the transcript is the plain one", () =>
       Effect.gen(function* () {
         const log = yield* makeLog

@@ -1,6 +1,6 @@
 /** The run of an agent, from its first event or from a state to its result. */
 
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
@@ -11,6 +11,7 @@ import * as history from "../../conversation/internal/history.ts"
 import { checkKeys } from "../../payload/internal/limits.ts"
 import * as callOptions from "../../payload/internal/options.ts"
 import { appendToken, defined, kindOf } from "../../payload/internal/values.ts"
+import * as children from "../../run/internal/children.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"
 import * as handoffs from "../../run/internal/handoffs.ts"
@@ -284,6 +285,8 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
+  // A guard has the budgets of the message
+  if (run.guarding !== undefined) yield* recorder.record(...resumed.splice(0))
   const { decided: verdicts, message } = yield* agentMachine.passInput(
     run,
     yield* Message.user(input, options),
@@ -428,12 +431,13 @@ const performRun = Effect.fnUntraced(function* <A>(
   spec: agentParts.RunSpec,
   around: Around
 ) {
-  const { options, parent, streaming = false, write } = spec
+  const services = yield* Effect.context<never>()
+  const { options, parent = Context.get(services, children.Asking), streaming = false, write } = spec
   const { maxDepth } = around
   const resolved = Effect.mapError(resolveFor(blueprint, spec, around), refusalOf(blueprint.name, spec))
   const { active, agent, changed, first, state, team } = yield* resolved
   around.described?.began(agent, state, first !== undefined)
-  const recorder = agentRecorder.make(state, first, options, parent, live.log, yield* Effect.context<never>())
+  const recorder = agentRecorder.make(state, first, options, parent, live.log, services)
   const budgets = first === undefined ? budgetsOf(active.agent, spec) : undefined
   // An answer may have more time
   const before = runRequests.afterDecisions(runTransition, state, options.decisions, recorder.now()).account

@@ -3,6 +3,8 @@
 import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { constUndefined, identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -16,7 +18,9 @@ import { quote } from "../../payload/internal/base.ts"
 import { unlimited } from "../../payload/internal/limits.ts"
 import { parseSized } from "../../payload/internal/textScanner.ts"
 import { defined, isObject } from "../../payload/internal/values.ts"
+import * as children from "../../run/internal/children.ts"
 import * as durability from "../../run/internal/durability.ts"
+import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -76,8 +80,76 @@ const fits: { readonly [P in guardTypes.Place]: (value: unknown) => value is gua
 
 const refuse = (reason: string): guardTypes.AnyVerdict => ({ _tag: "Refuse", reason })
 
+/** The use of the agents that a guard asks, until the run has recorded it. */
+interface Used {
+  readonly usage: Message.TokenUsage
+  readonly spent: ledger.Amounts
+}
+
+const unused: Used = { usage: {}, spent: {} }
+
+const isUsed = ({ spent, usage }: Used): boolean => [...Object.values(usage), ...Object.values(spent)].some(Boolean)
+
+/**
+ * The run around the agents that a guard asks. Their use counts in the budgets from the start of each call, and the use is recorded when the guard
+ * has decided. A budget that refuses a call asks no person: the guard then fails.
+ */
+const meterOf = ({ recorder }: Pick<agentParts.ActiveRun, "recorder">) => {
+  const held = new Map<string, ledger.Amounts>()
+  let { spent, usage } = unused
+  let began = false
+  let ended = false
+  let why = "it failed"
+  const amounts = () => Array.from(held.values()).reduce(ledger.add, spent)
+  const around: children.Around = {
+    ...children.inside(recorder, { event: identity<runParts.Event>, view: constUndefined }),
+    budgets: () => (ended ? undefined : recorder.budgets?.map(({ more: _, of: __, ...limit }) => limit)),
+    record: (recorded) => {
+      if (ended) return Exit.void
+      if (!began) recorder.beside(amounts, true)
+      began = true
+      for (const { event, state } of recorded) {
+        usage = Message.sumUsage([usage, runParts.usageOf(event) ?? {}])
+        spent = ledger.add(spent, runParts.chargeOf(event) ?? {})
+        if (runParts.innermost(event).event._tag === "BudgetExceeded") why = "a budget is used up"
+        held.set(
+          state.runId,
+          state instanceof runParts.State ? runParts.reservedIn(state) : runParts.reservedInFrame(state)
+        )
+      }
+      return Exit.void
+    },
+    isShown: false
+  }
+  return {
+    around,
+    /** The reason of a guard that fails. */
+    why: () => why,
+    used: (): Used => ({ usage, spent: amounts() }),
+    /** Records the use. The amounts count beside the budgets until then. */
+    settle: (guard: guardTypes.Guard, { spent, usage }: Used): Effect.Effect<void> => {
+      ended = true
+      const recorded = isUsed({ usage, spent })
+        ? recorder.recordNow({
+            _tag: "GuardUsed",
+            guard: guard.name,
+            on: guard.on,
+            usage,
+            ...(isUsed({ ...unused, spent }) && { spent })
+          })
+        : Exit.void
+      if (began) recorder.beside(amounts, false)
+      return recorded
+    }
+  }
+}
+
 /** The decision of a guard. The guards of the host do not guard the code of a guard. */
-const decide = (guard: guardTypes.Guard, seen: guardTypes.Seen): Effect.Effect<guardTypes.AnyVerdict> => {
+const decide = (
+  guard: guardTypes.Guard,
+  seen: guardTypes.Seen,
+  { around, why }: Pick<ReturnType<typeof meterOf>, "around" | "why">
+): Effect.Effect<guardTypes.AnyVerdict> => {
   const { check, terms } = guard[guardTypes.TypeId]
   const { onFailure, timeout = "30 seconds" } = terms
   const fail = (why: string, cause: Cause.Cause<unknown>): Effect.Effect<guardTypes.AnyVerdict> => {
@@ -87,30 +159,45 @@ const decide = (guard: guardTypes.Guard, seen: guardTypes.Seen): Effect.Effect<g
   return Effect.suspend(() => check(seen)).pipe(
     Effect.timeoutOption(timeout),
     Effect.provideService(guardTypes.Host, []),
+    Effect.provideService(children.Asking, around),
     Effect.matchCauseEffect({
-      onFailure: (cause) => fail("it failed", cause),
+      onFailure: (cause) => fail(why(), cause),
       onSuccess: Option.match({ onNone: () => fail("it took too long", Cause.empty), onSome: Effect.succeed })
     })
   )
 }
 
-const isVerdict = (value: unknown): value is Schema.Json & guardTypes.AnyVerdict =>
+type StoredVerdict = guardTypes.AnyVerdict & { readonly used?: Used }
+
+const isVerdict = (value: unknown): value is Schema.Json & StoredVerdict =>
   Predicate.hasProperty(value, "_tag") && Predicate.isString(value._tag)
 
 /**
  * The decision of a guard, which a durable program makes once. A prompt is not stored: the guard is asked for it again, which changes
  * nothing where the answer to the prompt is known.
  */
-const ask = (guard: guardTypes.Guard, key: string, seen: guardTypes.Seen): Effect.Effect<guardTypes.AnyVerdict> =>
+const ask = (
+  run: Pick<agentParts.ActiveRun, "recorder">,
+  guard: guardTypes.Guard,
+  key: string,
+  seen: guardTypes.Seen
+): Effect.Effect<guardTypes.AnyVerdict> =>
   Effect.flatMap(durability.Durability, (durable) => {
-    const deciding = decide(guard, seen)
-    if (durable === undefined) return deciding
+    const meter = meterOf(run)
+    const deciding = decide(guard, seen, meter)
+    const settle = (used: Used) => meter.settle(guard, used)
+    if (durable === undefined)
+      return Effect.ensuring(
+        deciding,
+        Effect.suspend(() => settle(meter.used()))
+      )
     const stored = durability.code({
       name: `guard/${key}/${guard.name}`,
-      run: Effect.map(deciding, (verdict): Schema.Json & guardTypes.AnyVerdict => {
+      run: Effect.map(deciding, (verdict): Schema.Json & StoredVerdict => {
         const kept = verdict._tag === "Replace" && guard.on === "beforeModel" ? { _tag: "Replace" } : verdict
+        const used = meter.used()
         // Sound: all other values are JSON, and what is not is refused where it is stored
-        return kept as Schema.Json & guardTypes.AnyVerdict
+        return { ...kept, ...(isUsed(used) && { used }) } as Schema.Json & StoredVerdict
       }),
       is: isVerdict,
       store: () => ({ type: "GuardFailed", message: "", retryable: false }),
@@ -118,7 +205,11 @@ const ask = (guard: guardTypes.Guard, key: string, seen: guardTypes.Seen): Effec
     })
     return Effect.matchEffect(stored, {
       onFailure: (problem) => Effect.succeed(refuse(`The guard ${quote(guard.name)} could not decide: ${problem}.`)),
-      onSuccess: (verdict) => (verdict._tag === "Replace" && !("value" in verdict) ? deciding : Effect.succeed(verdict))
+      onSuccess: (verdict) =>
+        Effect.andThen(
+          settle(verdict.used ?? unused),
+          verdict._tag === "Replace" && !("value" in verdict) ? deciding : Effect.succeed(verdict)
+        )
     })
   })
 
@@ -141,7 +232,7 @@ const pass = Effect.fnUntraced(function* <P extends guardTypes.Place>(
     const all: guardTypes.SeenBase = { ...seenOf(value), agent, runId, context, conversation }
     // Sound: the guards are guards of this place
     const seen = all as guardTypes.Seen
-    const given = yield* ask(guard, key, seen)
+    const given = yield* ask({ recorder }, guard, key, seen)
     const isOther = given._tag === "Replace" && (isBeside(guard) || !fits[on](given.value))
     const verdict = isOther
       ? refuse(`The guard ${quote(name)} could not decide: it has no such verdict at this place.`)

@@ -18,6 +18,7 @@ import * as runSpans from "../../agent/internal/runSpans.ts"
 import * as callOptions from "../../payload/internal/options.ts"
 import { defined } from "../../payload/internal/values.ts"
 import * as durability from "../../run/internal/durability.ts"
+import * as children from "../../run/internal/children.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as liveRun from "../../run/internal/liveRun.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
@@ -115,7 +116,7 @@ const drive = (
     const state = from instanceof PlanRun.State ? from : undefined
     const run: performStep.ActiveRun = {
       bound,
-      recorder: makeRecorder(bound, from, options, spec.parent, live.log, services),
+      recorder: makeRecorder(bound, from, options, spec.parent ?? children.askingPlan(services), live.log, services),
       options,
       streaming: spec.streaming === true,
       level: { depth: depth + 1, maxDepth },

@@ -88,6 +88,13 @@ const OwnEvent = Schema.Union([
     messageId: Schema.optionalKey(Schema.String),
     held: Schema.optionalKey(runValues.Held)
   }),
+  Schema.TaggedStruct("GuardUsed", {
+    at,
+    guard: Schema.String,
+    on: runValues.GuardPlace,
+    usage: runValues.Usage,
+    spent: amounts
+  }),
   Schema.TaggedStruct("ApprovalRequested", {
     at,
     callId: Schema.String,
@@ -314,7 +321,7 @@ export const timeOf = (event: Event): DateTime.Utc => (event._tag === "PlanEvent
 export const usageOf = (self: Event): Message.TokenUsage | undefined => {
   const { event } = innermost(self)
   if (event._tag === "ModelAnswered") return event.message.usage
-  return event._tag === "AnswerDiscarded" ? event.usage : undefined
+  return event._tag === "AnswerDiscarded" || event._tag === "GuardUsed" ? event.usage : undefined
 }
 
 const oneCall: Readonly<Record<string, ledger.Amounts>> = { model: { modelCalls: 1 }, tool: { toolCalls: 1 } }
@@ -331,6 +338,7 @@ export const chargeOf = (self: Event): ledger.Amounts | undefined => {
       return event.reserved && oneCall["model"]
     case "ModelAnswered":
     case "AnswerDiscarded":
+    case "GuardUsed":
       return event.spent
     case "ToolStarted":
       return oneCall["tool"]
@@ -356,6 +364,7 @@ const deferrable: ReadonlySet<Event["_tag"]> = new Set([
   "ConversationFitted",
   "StepStarted",
   "GuardDecided",
+  "GuardUsed",
   "ApprovalRequested",
   "ApprovalDecided"
 ])

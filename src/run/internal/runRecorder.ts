@@ -40,7 +40,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as history from "../../conversation/internal/history.ts"
-import type * as ledger from "./ledger.ts"
+import * as ledger from "./ledger.ts"
 import type { Inside } from "./planTransition.ts"
 
 /** The answer of `interruptWhen` that stops a run. */
@@ -98,6 +98,7 @@ export interface Recorded<out Event, out State> {
 export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
   readonly budgets: () => ReadonlyArray<ledger.Limit> | undefined
+  readonly beside: RunRecorder<State, Event, View, E>["beside"]
   readonly record: (recorded: Arr.NonEmptyReadonlyArray<Recorded<Event, State>>) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
   readonly show: (view: View) => void
@@ -122,6 +123,7 @@ type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state
  * - `interruption`: the reason to stop, once there is one.
  * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
  * - `budgets`: the budgets of the run and of the runs around it, and how much of them is used; `undefined` where there is none.
+ * - `beside`: amounts that count in the budgets, here and in the runs around, from now on or no longer: no event has them.
  * - `clock`, `now`: the Clock that the run began with, and the time by it.
  * - `begin`: delivers the event that made the first state.
  * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
@@ -154,6 +156,7 @@ export class RunRecorder<State, Event, View, E = never> {
   private inParent: Effect.Effect<void, E> = Exit.void
   /** The run around is not waited for any more: it may wait for this one to end. */
   private isApart = false
+  private readonly besides: Array<() => ledger.Amounts> = []
 
   constructor(options: RecorderOptions<State, Event, View, E>) {
     const { after, context, first, hook, journal, log, parent, state } = options
@@ -172,9 +175,16 @@ export class RunRecorder<State, Event, View, E = never> {
 
   get budgets(): ReadonlyArray<ledger.Limit> | undefined {
     const { parent, usages } = this.options
-    const own = usages?.(this.state, this.now())
+    const recorded = usages?.(this.state, this.now())
+    const own = recorded && this.besides.reduce((limits, amounts) => ledger.plus(limits, amounts()), recorded)
     const around = parent?.budgets()
     return own === undefined || around === undefined ? (own ?? around) : [...own, ...around]
+  }
+
+  beside(amounts: () => ledger.Amounts, counts: boolean): void {
+    if (counts) this.besides.push(amounts)
+    else this.besides.splice(this.besides.indexOf(amounts), 1)
+    this.options.parent?.beside(amounts, counts)
   }
 
   get stopped(): Effect.Effect<Interruption> {

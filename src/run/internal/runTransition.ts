@@ -306,6 +306,8 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
     }
     case "GuardDecided":
       return applyGuardDecided(self, event)
+    case "GuardUsed":
+      return updateState(self, event, { usage: addUsage(self.usage, event.usage) })
     case "StepRetried":
       return applyStepRetried(self, event)
     case "PlanEvent":
@@ -623,6 +625,7 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "ApprovalDecided",
   "BudgetNeared",
   "GuardDecided",
+  "GuardUsed",
   "ConversationRewound",
   "RunFinished",
   "RunResumed"

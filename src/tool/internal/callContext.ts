@@ -117,6 +117,7 @@ export const asRun = <A, E, R>(
  * alone.
  */
 export const keys = {
+  asking: "effect-emissary/run/Asking",
   console: "effect/Console",
   errorReporters: "effect/ErrorReporter/CurrentErrorReporters",
   capture: "effect-emissary/tool/Capture",
@@ -170,6 +171,7 @@ const fromCall: ReadonlySet<string> = new Set([
 
 /** Services of the place and of the run in which a layer is built. They end with it. */
 const ofPlace: ReadonlySet<string> = new Set([
+  keys.asking,
   keys.currentCall,
   // Joined where the services of an agent are captured
   keys.hostGuards,

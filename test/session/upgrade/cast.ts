@@ -4,7 +4,16 @@
  */
 import { Effect, Layer, Option, Queue, Schema } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
-import { Agent, ClientTool, ContextWindow, ModelRegistry, Question, ToolResolver, ToolSettings } from "effect-emissary"
+import {
+  Agent,
+  ClientTool,
+  ContextWindow,
+  Guard,
+  ModelRegistry,
+  Question,
+  ToolResolver,
+  ToolSettings
+} from "effect-emissary"
 import { Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -375,6 +384,20 @@ const thriftyOf = Effect.map(
     })
 )
 
+/** An agent whose answers another agent judges, within a budget. */
+const judged = Agent.make("judged", {
+  model,
+  instructions: "You answer.",
+  budget: { modelCalls: 9 },
+  guards: [
+    Guard.fromAgent("judge", {
+      on: "output",
+      agent: Agent.make("judge", { model, instructions: "You judge." }),
+      verdict: () => Guard.pass
+    })
+  ]
+})
+
 const counted = Schema.Struct({ words: Schema.Int })
 
 /** An agent that counts words, to which the agent at the door passes conversations on. */
@@ -460,7 +483,8 @@ export const sessionsOf = (stage: Stage, options: Session.LayerOptions = {}) => 
         yield* loopOf(stage),
         yield* editedOf(stage),
         triage,
-        yield* thriftyOf
+        yield* thriftyOf,
+        judged
       ],
       { definitions: Agent.decode, models: ["demo/large"], drainTime: 0, ...options }
     )

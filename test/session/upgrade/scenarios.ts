@@ -278,6 +278,8 @@ const guarded: Scenario = {
         assert.strictEqual(outcome, "AwaitingApproval")
         yield* updates(sessions, `held-${on}`, 66)
       }
+      yield* Session.turn("judged", "Hello", { agent: "judged" })
+      yield* updates(sessions, "judged", 66)
       yield* Session.turn("held", "again held beforeModel", { agent: "support" })
       yield* decide(sessions, "held")
       yield* sessions.events("held").pipe(
@@ -307,6 +309,7 @@ const guarded: Scenario = {
     yield* answerAfter(sessions, "replaced", sessions.decide("replaced", decisions))
     assert.deepStrictEqual(callsOf(stage), ["again", "pay 1"])
     assert.strictEqual((yield* Session.turn("refused", "Hello")).text, "small: Hello")
+    assert.strictEqual((yield* Session.turn("judged", "More")).text, "small: More")
   })
 }
 
