@@ -69,6 +69,7 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as Decision from "effect/ai/Decision"
 import type * as DecisionModel from "effect/ai/DecisionModel"
+import { defined } from "../payload/internal/values.ts"
 import type * as agentTypes from "./internal/agentTypes.ts"
 import * as guardChecks from "./internal/guardChecks.ts"
 import * as guardTypes from "./internal/guardTypes.ts"
@@ -271,7 +272,8 @@ const decisionModel = Context.Service<DecisionModel.DecisionModel, DecisionModel
 )
 
 /**
- * Makes a guard of a `DecisionModel` of Effect, which classifies or rates the `text` of the place.
+ * Makes a guard of a `DecisionModel` of Effect, which classifies or rates the `text` of the place. Its tokens count as in {@link fromAgent},
+ * and no money, because a decision has no price.
  *
  * **Example** (A message that is classified)
  *
@@ -317,8 +319,12 @@ export const fromDecision = <
     ...options,
     check: (seen: guardTypes.Seen<P>) =>
       Effect.flatMap(decisionModel, (model) =>
-        Effect.map(model.decide(options.definition, { input: { text: seen.text } }), ({ answers }) =>
-          options.verdict(answers, seen)
+        Effect.map(
+          guardChecks.counted(
+            model.decide(options.definition, { input: { text: seen.text } }),
+            ({ usage: { inputTokens, outputTokens } }) => defined({ inputTokens, outputTokens })
+          ),
+          ({ answers }) => options.verdict(answers, seen)
         )
       )
   })

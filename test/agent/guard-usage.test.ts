@@ -1,7 +1,7 @@
 /** L14: the use of agents that guards ask. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Fiber, Layer, Result, Schema, Stream } from "effect"
-import { Tool, Toolkit } from "effect/ai"
+import { Decision, DecisionModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Guard, Run, ToolRuntime } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
@@ -45,7 +45,7 @@ const recording = () => {
 
 const usedIn = (events: ReadonlyArray<Run.Event>) =>
   events.flatMap((event) =>
-    event._tag === "GuardUsed" ? [{ on: event.on, usage: event.usage, spent: event.spent }] : []
+    event._tag === "GuardUsed" ? [{ guard: event.guard, usage: event.usage, spent: event.spent }] : []
   )
 
 const asked = Effect.map(ScriptedModel.requests, ({ length }) => length)
@@ -62,7 +62,7 @@ describe("MONEY-4 L14 the agent of a guard", () => {
             .run("Hello.", { onEvent })
             .pipe(Effect.provide(world(script)))
           assert.strictEqual(result.outcome, answer === "no" ? "Refused" : "Completed")
-          assert.deepStrictEqual(usedIn(events), [{ on, usage, spent: undefined }])
+          assert.deepStrictEqual(usedIn(events), [{ guard: `judge-${on}`, usage, spent: undefined }])
           const calls = isBefore && answer === "no" ? 1 : 2
           assert.deepStrictEqual(result.usage, { inputTokens: 100 * calls, outputTokens: 10 * calls })
           assert.deepStrictEqual(Result.getOrThrow(Run.fold(events)), result.state)
@@ -97,7 +97,7 @@ describe("MONEY-4 L14 the agent of a guard", () => {
       return { left: yield* asked, result }
     }).pipe(Effect.provide(world([said("Hi."), said("yes"), said("Hi again.")])))
     assert.strictEqual(left, 3)
-    assert.deepStrictEqual(usedIn(events), [{ on: "output", usage, spent: { modelCalls: 1, ...usage } }])
+    assert.deepStrictEqual(usedIn(events), [{ guard: "judge-output", usage, spent: { modelCalls: 1, ...usage } }])
     const [scope] = result.state.account?.scopes ?? []
     assert.deepStrictEqual(scope?.limits, { totalTokens: 100_000 })
     assert.deepInclude(result.state.account?.used, { modelCalls: 2, inputTokens: 200, outputTokens: 20 })
@@ -151,7 +151,7 @@ describe("MONEY-4 L14 the agent of a guard", () => {
   })
 
   test("that is cut off has made its call, and one that fails counts with what it has used", function* () {
-    const script = [said("Hi."), Effect.never]
+    const script = [said("Hi."), () => Effect.never]
     const agent = desk(judging("output", { timeout: "1 second" }))
     const fiber = yield* Effect.forkChild(
       agent.run("Hello.", { budget: { modelCalls: 9 } }).pipe(Effect.provide(world(script)))
@@ -169,6 +169,36 @@ describe("MONEY-4 L14 the agent of a guard", () => {
       Effect.provide(world([said("Hi."), said("yes")]))
     )
     assert.deepStrictEqual(passed.usage, { inputTokens: 200, outputTokens: 20 })
+  })
+
+  test("counts, and so does a DecisionModel, which is not asked where nothing is left", function* () {
+    let times = 0
+    const model = Layer.effect(
+      DecisionModel.DecisionModel,
+      DecisionModel.make({
+        decide: () =>
+          Effect.sync(() => {
+            times += 1
+            return { answers: { mood: { _tag: "Rate", rating: 0, probabilities: { calm: 1, angry: 0 } } }, usage }
+          })
+      })
+    )
+    const guard = Guard.fromDecision("mood", {
+      on: "output",
+      definition: Decision.make({
+        input: Schema.Struct({ text: Schema.String }),
+        decisions: { mood: Decision.rate({ instructions: "mood", criteria: ["calm", "angry"] }) }
+      }),
+      verdict: () => Guard.pass
+    })
+    const agent = Agent.make("desk", { guards: [guard] })
+    yield* Effect.gen(function* () {
+      const result = yield* endsAs("Completed", agent.run("Hello.", { budget: { modelCalls: 2 } }))
+      assert.deepStrictEqual(result.usage, { inputTokens: 200, outputTokens: 20 })
+      assert.deepInclude(result.state.account?.used, { modelCalls: 2, inputTokens: 200, outputTokens: 20 })
+      yield* endsAs("Refused", agent.run("Hello.", { budget: { modelCalls: 1 } }))
+      assert.strictEqual(times, 1)
+    }).pipe(Effect.provide([model, world([said("Hi."), said("Hi.")])]))
   })
 
   test("has the budget of the next message, and counts again after a resume", function* () {

@@ -22,6 +22,7 @@ import * as children from "../../run/internal/children.ts"
 import * as durability from "../../run/internal/durability.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
+import type * as runRecorder from "../../run/internal/runRecorder.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -97,17 +98,27 @@ const isUsed = ({ spent, usage }: Used): boolean => [...Object.values(usage), ..
 const meterOf = ({ recorder }: Pick<agentParts.ActiveRun, "recorder">) => {
   const held = new Map<string, ledger.Amounts>()
   let { spent, usage } = unused
-  let began = false
+  let shown: ledger.Amounts = {}
   let ended = false
   let why = "it failed"
   const amounts = () => Array.from(held.values()).reduce(ledger.add, spent)
-  const around: children.Around = {
+  const show = (now: ledger.Amounts) => {
+    const before = ledger.Unit.literals.map((unit) => [unit, -(shown[unit] ?? 0)])
+    const more = ledger.add(now, Object.fromEntries(before))
+    for (let one: runRecorder.Budgeted | undefined = recorder; one !== undefined; one = one.options.parent?.outer) {
+      one.besides = ledger.add(one.besides, more)
+    }
+    shown = now
+  }
+  const around = {
     ...children.inside(recorder, { event: identity<runParts.Event>, view: constUndefined }),
     budgets: () => (ended ? undefined : recorder.budgets?.map(({ more: _, of: __, ...limit }) => limit)),
-    record: (recorded) => {
-      if (ended) return Exit.void
-      if (!began) recorder.beside(amounts, true)
-      began = true
+    report: (used: Message.TokenUsage) => {
+      usage = Message.sumUsage([usage, used])
+      if (recorder.budgets !== undefined) spent = ledger.add(spent, { ...used, modelCalls: 1 })
+      if (!ended) show(amounts())
+    },
+    record: (recorded: ReadonlyArray<runRecorder.Recorded<runParts.Event, runParts.State | runParts.PlanState>>) => {
       for (const { event, state } of recorded) {
         usage = Message.sumUsage([usage, runParts.usageOf(event) ?? {}])
         spent = ledger.add(spent, runParts.chargeOf(event) ?? {})
@@ -117,32 +128,46 @@ const meterOf = ({ recorder }: Pick<agentParts.ActiveRun, "recorder">) => {
           state instanceof runParts.State ? runParts.reservedIn(state) : runParts.reservedInFrame(state)
         )
       }
+      if (!ended) show(amounts())
       return Exit.void
     },
     isShown: false
   }
   return {
-    around,
+    around: {
+      ...around,
+      ofPlan: {
+        ...around,
+        record: (recorded: ReadonlyArray<runRecorder.Recorded<runParts.PlanRunEvent, runParts.PlanState>>) =>
+          around.record(recorded.map(({ event, state }) => ({ event: { _tag: "PlanEvent", event }, state })))
+      }
+    },
     /** The reason of a guard that fails. */
     why: () => why,
     used: (): Used => ({ usage, spent: amounts() }),
     /** Records the use. The amounts count beside the budgets until then. */
-    settle: (guard: guardTypes.Guard, { spent, usage }: Used): Effect.Effect<void> => {
+    settle: ({ name: guard }: guardTypes.Guard, { spent, usage }: Used): Effect.Effect<void> => {
       ended = true
+      const ofBudgets = isUsed({ ...unused, spent }) && { spent }
       const recorded = isUsed({ usage, spent })
-        ? recorder.recordNow({
-            _tag: "GuardUsed",
-            guard: guard.name,
-            on: guard.on,
-            usage,
-            ...(isUsed({ ...unused, spent }) && { spent })
-          })
+        ? recorder.recordNow({ _tag: "GuardUsed", guard, usage, ...ofBudgets })
         : Exit.void
-      if (began) recorder.beside(amounts, false)
+      if (isUsed({ ...unused, spent: shown })) show({})
       return recorded
     }
   }
 }
+
+/** Counts the use of a decision, which is known afterwards. No decision is asked for where a budget has nothing left. */
+export const counted = <A, E, R>(
+  deciding: Effect.Effect<A, E, R>,
+  usageOf: (decided: A) => Message.TokenUsage
+): Effect.Effect<A, E | ledger.Limit, R> =>
+  Effect.flatMap(children.Asking, (around) => {
+    const fits = ledger.reserve(around?.budgets() ?? [], { inputTokens: 0, outputTokens: 1 })
+    const decided = Effect.tap(deciding, (one) => Effect.sync(() => around?.report(usageOf(one))))
+    return Effect.andThen(Effect.fromResult(fits), decided)
+  })
 
 /** The decision of a guard. The guards of the host do not guard the code of a guard. */
 const decide = (

@@ -3,7 +3,7 @@
  */
 
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -116,7 +116,14 @@ const drive = (
     const state = from instanceof PlanRun.State ? from : undefined
     const run: performStep.ActiveRun = {
       bound,
-      recorder: makeRecorder(bound, from, options, spec.parent ?? children.askingPlan(services), live.log, services),
+      recorder: makeRecorder(
+        bound,
+        from,
+        options,
+        spec.parent ?? Context.get(services, children.Asking)?.ofPlan,
+        live.log,
+        services
+      ),
       options,
       streaming: spec.streaming === true,
       level: { depth: depth + 1, maxDepth },

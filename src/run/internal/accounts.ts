@@ -20,10 +20,11 @@ export const usages = (
   self: Accounted,
   account: ledger.Account,
   reserved: ledger.Amounts,
-  now?: DateTime.Utc
+  now?: DateTime.Utc,
+  beside?: ledger.Amounts
 ): ReadonlyArray<ledger.Limit> => {
   const millis = now === undefined ? 0 : millisSince(self, now)
-  return ledger.usages(account, ledger.add(reserved, { millis }), self.runId)
+  return ledger.usages(account, ledger.add(reserved, { ...beside, millis }), self.runId)
 }
 
 /** The account after an event, and the limit that an answer has ended the run at. */

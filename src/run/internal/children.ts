@@ -2,18 +2,23 @@
  * Runs inside runs: events and views of the run inside become events and views of the run around it.
  */
 
-import * as Arr from "effect/Array"
+import type * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Message from "../../conversation/Message.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { Inside } from "./planTransition.ts"
 import type * as runEvents from "./runEvents.ts"
 import type { PlanState } from "./runParts.ts"
 import type * as runRecorder from "./runRecorder.ts"
 
-export type Around = runRecorder.Parent<Inside, runEvents.Event, unknown>
+/** The run around; `ofPlan` is the same for the run of a plan, and `report` counts the use of a model that no run has asked. */
+export interface Around extends runRecorder.Parent<Inside, runEvents.Event, unknown> {
+  readonly ofPlan: runRecorder.Parent<PlanState, runEvents.PlanRunEvent, unknown>
+  readonly report: (usage: Message.TokenUsage) => void
+}
 
 /**
  * The run whose guard is asked here. The runs that the code of the guard begins have the budgets of that run, and count in its usage. They are no
@@ -22,20 +27,6 @@ export type Around = runRecorder.Parent<Inside, runEvents.Event, unknown>
 export const Asking = Context.Reference<Around | undefined>(callContext.keys.asking, {
   defaultValue: () => undefined
 })
-
-/** The same for the run of a plan. */
-export const askingPlan = (
-  services: Context.Context<never>
-): runRecorder.Parent<PlanState, runEvents.PlanRunEvent, unknown> | undefined => {
-  const asking = Context.get(services, Asking)
-  return (
-    asking && {
-      ...asking,
-      record: (recorded) =>
-        asking.record(Arr.map(recorded, ({ event, state }) => ({ event: { _tag: "PlanEvent", event }, state })))
-    }
-  )
-}
 
 /**
  * The place of a run in the run around it.
@@ -57,7 +48,7 @@ export const inside = <State extends Inside, Event, View, OuterState, OuterEvent
 ): runRecorder.Parent<State, Event, View, E> => ({
   interruption: () => (stops === true ? outer.interruption : undefined),
   budgets: () => outer.budgets,
-  beside: (amounts, counts) => outer.beside(amounts, counts),
+  outer,
   record: (recorded: Arr.NonEmptyReadonlyArray<runRecorder.Recorded<Event, State>>) =>
     outer.place(recorded.map((inner) => ({ event: event(inner.event), inside: inner.state }))),
   emit: (inner) => {

@@ -239,10 +239,6 @@ export const usages = ({ scopes, used }: Account, held: Amounts = {}, of = ""): 
     })
   )
 
-/** The limits where more is used. */
-export const plus = (limits: ReadonlyArray<Limit>, amounts: Amounts): ReadonlyArray<Limit> =>
-  limits.map((limit) => ({ ...limit, used: limit.used + valueOf(amounts, limit.unit) }))
-
 /** The milliseconds that the budgets leave, `undefined` where none has a limit of time. */
 export const millisLeft = (self: Account): number | undefined => {
   const left = usages(self).flatMap(({ limit, unit, used }) => (unit === "millis" ? [Math.max(0, limit - used)] : []))

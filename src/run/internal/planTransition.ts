@@ -249,8 +249,12 @@ const updateState = (self: PlanState, event: runParts.PlanRunEvent, fields: Part
 }
 
 /** The limits of the budgets of a run, and how much of them is used. */
-export const usagesOf = (self: PlanState, now?: DateTime.Utc): ReadonlyArray<ledger.Limit> | undefined =>
-  self.account && accounts.usages(self, self.account, runParts.reservedInFrame(self), now)
+export const usagesOf = (
+  self: PlanState,
+  now?: DateTime.Utc,
+  beside?: ledger.Amounts
+): ReadonlyArray<ledger.Limit> | undefined =>
+  self.account && accounts.usages(self, self.account, runParts.reservedInFrame(self), now, beside)
 
 /** The state after the first event. */
 export const start = (event: EventOf<"PlanStarted">): PlanState => {

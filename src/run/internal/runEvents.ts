@@ -91,7 +91,6 @@ const OwnEvent = Schema.Union([
   Schema.TaggedStruct("GuardUsed", {
     at,
     guard: Schema.String,
-    on: runValues.GuardPlace,
     usage: runValues.Usage,
     spent: amounts
   }),
@@ -321,7 +320,7 @@ export const timeOf = (event: Event): DateTime.Utc => (event._tag === "PlanEvent
 export const usageOf = (self: Event): Message.TokenUsage | undefined => {
   const { event } = innermost(self)
   if (event._tag === "ModelAnswered") return event.message.usage
-  return event._tag === "AnswerDiscarded" || event._tag === "GuardUsed" ? event.usage : undefined
+  return "usage" in event ? event.usage : undefined
 }
 
 const oneCall: Readonly<Record<string, ledger.Amounts>> = { model: { modelCalls: 1 }, tool: { toolCalls: 1 } }
@@ -336,10 +335,6 @@ export const chargeOf = (self: Event): ledger.Amounts | undefined => {
     case "StepStarted":
     case "StepRetried":
       return event.reserved && oneCall["model"]
-    case "ModelAnswered":
-    case "AnswerDiscarded":
-    case "GuardUsed":
-      return event.spent
     case "ToolStarted":
       return oneCall["tool"]
     case "RunResumed":
@@ -347,7 +342,7 @@ export const chargeOf = (self: Event): ledger.Amounts | undefined => {
     case "PlanEvent":
       return event.event._tag === "ToolCalled" ? oneCall["tool"] : undefined
     default:
-      return undefined
+      return "spent" in event ? event.spent : undefined
   }
 }
 

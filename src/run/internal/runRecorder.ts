@@ -40,7 +40,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as history from "../../conversation/internal/history.ts"
-import * as ledger from "./ledger.ts"
+import type * as ledger from "./ledger.ts"
 import type { Inside } from "./planTransition.ts"
 
 /** The answer of `interruptWhen` that stops a run. */
@@ -55,7 +55,7 @@ export interface Interruption {
  * - `apply`: the state after one more event. An event that does not fit is a bug of the machine. `inside` is the state of the run inside
  *   after the event that this one has in it: it is put in place, and the event is not applied there again.
  * - `follow`: the event that follows from a state at once, if there is one.
- * - `usages`: the budgets of the run, and how much of them is used.
+ * - `usages`: the budgets of the run, and how much of them is used. `beside` counts, too.
  * - `views`: the events for readers that a recorded event makes.
  * - `log`: the log of the run, if it has readers.
  * - `journal`: receives the events since the last write, with the newest state.
@@ -69,7 +69,9 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly first: Event | undefined
   readonly apply: (state: State, event: Event, inside?: Inside) => Result.Result<State, unknown>
   readonly follow?: ((state: State) => Event | undefined) | undefined
-  readonly usages?: ((state: State, now: DateTime.Utc) => ReadonlyArray<ledger.Limit> | undefined) | undefined
+  readonly usages?:
+    | ((state: State, now: DateTime.Utc, beside: ledger.Amounts) => ReadonlyArray<ledger.Limit> | undefined)
+    | undefined
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
   readonly log?: Log<Event, View> | undefined
   readonly journal?: Journal<State, Event, E> | undefined
@@ -98,7 +100,7 @@ export interface Recorded<out Event, out State> {
 export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
   readonly budgets: () => ReadonlyArray<ledger.Limit> | undefined
-  readonly beside: RunRecorder<State, Event, View, E>["beside"]
+  readonly outer: Budgeted
   readonly record: (recorded: Arr.NonEmptyReadonlyArray<Recorded<Event, State>>) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
   readonly show: (view: View) => void
@@ -106,6 +108,12 @@ export interface Parent<State, Event, View, E = never> {
   readonly isBroken: () => boolean
   readonly hold: () => void
   readonly release: () => void
+}
+
+/** A recorder as far as amounts count in its budgets that no event has yet. */
+export interface Budgeted {
+  besides: ledger.Amounts
+  readonly options: { readonly parent?: { readonly outer: Budgeted } | undefined }
 }
 
 /** An event to record. `inside` is the state of the run inside after the event that it has in it, if that has applied the event. */
@@ -123,7 +131,7 @@ type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state
  * - `interruption`: the reason to stop, once there is one.
  * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
  * - `budgets`: the budgets of the run and of the runs around it, and how much of them is used; `undefined` where there is none.
- * - `beside`: amounts that count in the budgets, here and in the runs around, from now on or no longer: no event has them.
+ * - `besides`: amounts that count in the budgets, and that no event has yet.
  * - `clock`, `now`: the Clock that the run began with, and the time by it.
  * - `begin`: delivers the event that made the first state.
  * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
@@ -143,7 +151,7 @@ type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state
  * It is a class, because an object literal with a getter is a slow object, and its old copies keep runs alive.
  */
 export class RunRecorder<State, Event, View, E = never> {
-  private readonly options: RecorderOptions<State, Event, View, E>
+  readonly options: RecorderOptions<State, Event, View, E>
   readonly clock: Clock.Clock
   state: State
   waits = false
@@ -156,7 +164,7 @@ export class RunRecorder<State, Event, View, E = never> {
   private inParent: Effect.Effect<void, E> = Exit.void
   /** The run around is not waited for any more: it may wait for this one to end. */
   private isApart = false
-  private readonly besides: Array<() => ledger.Amounts> = []
+  besides: ledger.Amounts = {}
 
   constructor(options: RecorderOptions<State, Event, View, E>) {
     const { after, context, first, hook, journal, log, parent, state } = options
@@ -175,16 +183,9 @@ export class RunRecorder<State, Event, View, E = never> {
 
   get budgets(): ReadonlyArray<ledger.Limit> | undefined {
     const { parent, usages } = this.options
-    const recorded = usages?.(this.state, this.now())
-    const own = recorded && this.besides.reduce((limits, amounts) => ledger.plus(limits, amounts()), recorded)
+    const own = usages?.(this.state, this.now(), this.besides)
     const around = parent?.budgets()
     return own === undefined || around === undefined ? (own ?? around) : [...own, ...around]
-  }
-
-  beside(amounts: () => ledger.Amounts, counts: boolean): void {
-    if (counts) this.besides.push(amounts)
-    else this.besides.splice(this.besides.indexOf(amounts), 1)
-    this.options.parent?.beside(amounts, counts)
   }
 
   get stopped(): Effect.Effect<Interruption> {

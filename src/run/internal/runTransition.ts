@@ -287,8 +287,10 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
       return applyStepStarted(self, event)
     case "ModelAnswered":
       return applyModelAnswered(self, event)
+    case "GuardUsed":
     case "AnswerDiscarded": {
       const usage = addUsage(self.usage, event.usage)
+      if (event._tag === "GuardUsed") return updateState(self, event, { usage })
       return self.plan === undefined
         ? inStep(self, event, (step) => ({ usage, step: withoutReserved(step) }))
         : updateState(self, event, { usage, plan: undefined, limited: false, step: undefined })
@@ -306,8 +308,6 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
     }
     case "GuardDecided":
       return applyGuardDecided(self, event)
-    case "GuardUsed":
-      return updateState(self, event, { usage: addUsage(self.usage, event.usage) })
     case "StepRetried":
       return applyStepRetried(self, event)
     case "PlanEvent":
@@ -632,9 +632,13 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
 ])
 
 /** The limits of the budgets of a run, and how much of them is used. What is reserved counts, and the time up to now. */
-export const usagesOf = (self: State, now?: DateTime.Utc): ReadonlyArray<ledger.Limit> | undefined => {
+export const usagesOf = (
+  self: State,
+  now?: DateTime.Utc,
+  beside?: ledger.Amounts
+): ReadonlyArray<ledger.Limit> | undefined => {
   const { account } = self
-  return account && accounts.usages(self, account, runParts.reservedIn(self), now)
+  return account && accounts.usages(self, account, runParts.reservedIn(self), now, beside)
 }
 
 /** No time passes between a process that died and the next one. */
