@@ -114,7 +114,7 @@ describe("MONEY-4 L14 the agent of a guard", () => {
   test("shares the budget with other guards at the same time, before anything is recorded", function* () {
     const script = [
       { toolCalls: [call("a", "look", { id: "1" }), call("b", "look", { id: "2" })], usage },
-      said("yes"),
+      () => Effect.as(Effect.repeat(Effect.yieldNow, { times: 100 }), said("yes")),
       said("yes")
     ]
     const result = yield* endsAs(
@@ -129,7 +129,7 @@ describe("MONEY-4 L14 the agent of a guard", () => {
 
   test("of an agent that is a tool counts in the runs around, and so does a plan that a guard runs", function* () {
     const plan = yield* Plan.bind(yield* Plan.make("panel", [Step.make("one", { target: judge })]))
-    const guard = Guard.make("panel", { on: "output", check: () => Effect.as(plan.run("Hello."), Guard.pass) })
+    const guard = Guard.make("panel", { on: "output", check: () => Effect.as(Plan.run(plan, "Hello."), Guard.pass) })
     const inner = Agent.make("inner", { guards: [judging("output")] })
     const outer = Agent.make("outer", {
       toolkit: [Agent.asTool(inner, { name: "inner", description: "Inside." })],
