@@ -276,7 +276,8 @@ const openRun = Effect.fnUntraced(function* (
   const isDue = (request: runRequests.Request) => runRequests.expired(request, recorder.now()) !== undefined
   const isOver =
     state !== undefined && !runRequests.isInSession(run.context) && runTransition.requests(state).some(isDue)
-  if (decisions.length > 0 || isOver) {
+  // A guard has the budgets of the message
+  if (decisions.length > 0 || isOver || run.guarding) {
     yield* recorder.record(...resumed.splice(0))
     if (decisions.length > 0) yield* within(agent.ask(run, new Set(decisions.map(({ callId }) => callId))))
     const decided = runTransition.decideIn(recorder.state, decisions, recorder.now(), run.context)
@@ -285,8 +286,6 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
-  // A guard has the budgets of the message
-  if (run.guarding !== undefined) yield* recorder.record(...resumed.splice(0))
   const { decided: verdicts, message } = yield* agentMachine.passInput(
     run,
     yield* Message.user(input, options),

@@ -7,6 +7,7 @@ import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { constUndefined } from "effect/Function"
 import type * as Message from "../../conversation/Message.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { Inside } from "./planTransition.ts"
@@ -24,8 +25,8 @@ export interface Around extends runRecorder.Parent<Inside, runEvents.Event, unkn
  * The run whose guard is asked here. The runs that the code of the guard begins have the budgets of that run, and count in its usage. They are no
  * part of its record.
  */
-export const Asking = Context.Reference<Around | undefined>(callContext.keys.asking, {
-  defaultValue: () => undefined
+export const Asking = Context.Reference<Around | undefined>(callContext.askingKey, {
+  defaultValue: constUndefined
 })
 
 /**

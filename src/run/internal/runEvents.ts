@@ -319,8 +319,8 @@ export const timeOf = (event: Event): DateTime.Utc => (event._tag === "PlanEvent
  */
 export const usageOf = (self: Event): Message.TokenUsage | undefined => {
   const { event } = innermost(self)
-  if (event._tag === "ModelAnswered") return event.message.usage
-  return "usage" in event ? event.usage : undefined
+  const reporting = event._tag === "ModelAnswered" ? event.message : event
+  return "usage" in reporting ? reporting.usage : undefined
 }
 
 const oneCall: Readonly<Record<string, ledger.Amounts>> = { model: { modelCalls: 1 }, tool: { toolCalls: 1 } }

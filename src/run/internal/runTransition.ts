@@ -290,7 +290,7 @@ export const applyOrPlace = (self: State, event: Event, inside?: planTransition.
     case "GuardUsed":
     case "AnswerDiscarded": {
       const usage = addUsage(self.usage, event.usage)
-      if (event._tag === "GuardUsed") return updateState(self, event, { usage })
+      if ("guard" in event) return updateState(self, event, { usage })
       return self.plan === undefined
         ? inStep(self, event, (step) => ({ usage, step: withoutReserved(step) }))
         : updateState(self, event, { usage, plan: undefined, limited: false, step: undefined })

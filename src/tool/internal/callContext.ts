@@ -117,7 +117,6 @@ export const asRun = <A, E, R>(
  * alone.
  */
 export const keys = {
-  asking: "effect-emissary/run/Asking",
   console: "effect/Console",
   errorReporters: "effect/ErrorReporter/CurrentErrorReporters",
   capture: "effect-emissary/tool/Capture",
@@ -169,9 +168,12 @@ const fromCall: ReadonlySet<string> = new Set([
   ].map(({ key }) => key)
 ])
 
+/** The key of `Asking` of runs. */
+export const askingKey = "effect-emissary/run/Asking"
+
 /** Services of the place and of the run in which a layer is built. They end with it. */
 const ofPlace: ReadonlySet<string> = new Set([
-  keys.asking,
+  askingKey,
   keys.currentCall,
   // Joined where the services of an agent are captured
   keys.hostGuards,
