@@ -14,7 +14,7 @@
  * | what | in the UI message |
  * |---|---|
  * | text, reasoning, files, sources, calls of tools and their results | the parts of the AI SDK, with `tool-` and the name of the tool |
- * | a request about a call | `approval-requested`, whose id names the request and has its digest |
+ * | a request about a call | `approval-requested`, whose id names the request and has its digest; its `descriptor` has the `deciders` and `expiresAt` of the request |
  * | a request of an agent or a plan inside | a `dynamic-tool` part with an approval like that |
  * | another agent answers from here on | a transient `data-handoff` part, whose data has its name as `agent` |
  * | agents and plans inside | `data-answer`, `data-result` and `data-step` parts, and transient `data-draft` parts |

@@ -27,6 +27,8 @@ export {
   ToolNameError,
   type ApprovalContext,
   type BoundTool,
+  type CallServicesOf,
+  type NoServiceOfCall,
   type OwnServices
 } from "./internal/boundTool.ts"
 

@@ -468,6 +468,10 @@ describe("SCREEN-3 a server of sessions", () => {
       assert.deepStrictEqual([refused.status, refused.body.category], [403, "forbidden"])
       assert.strictEqual(refused.body.error.reason.error.problem, "decider")
       assert.strictEqual((yield* bob.post("decide?id=bob/7", { decisions, as: ["finance"] })).status, 403)
+      for (const body of [{ decisions }, { decisions, as: ["finance"] }]) {
+        assert.strictEqual((yield* as("host").post("decide?id=bob/7", body)).status, 403)
+      }
+      assert.strictEqual((yield* as("root").post("decide?id=bob/7", { decisions, as: ["bob"] })).status, 403)
       assert.strictEqual((yield* bob.get("chat/state?id=bob/7")).body.requests.length, 1)
       assert.strictEqual((yield* as("root").post("decide?id=bob/7", { decisions })).status, 200)
     }

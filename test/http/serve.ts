@@ -62,7 +62,8 @@ const callers: Record<string, Omit<SessionHttp.Caller, "name">> = {
   ada: { prefix: "ada/", access: "chat", context: { user: "context-ada" }, decidesAs: ["staff", "finance"] },
   bob: { prefix: "bob/", access: "chat" },
   some: { prefix: "ada/", access: "full", allows: (id) => id.endsWith("1") },
-  root: { prefix: "", access: "full" }
+  root: { prefix: "", access: "full" },
+  host: { prefix: "", access: "full", decidesAs: ["staff"] }
 }
 
 export const authorize = (more: (name: string) => Partial<SessionHttp.Caller> = () => ({})) =>

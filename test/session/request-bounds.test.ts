@@ -1,6 +1,6 @@
 /** PEOPLE-3: who may decide a request, until when, and what then. */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Layer, Option, Schema, Stream } from "effect"
+import { DateTime, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import {
@@ -8,15 +8,19 @@ import {
   AgentDefinition,
   ClientTool,
   Conversation,
+  Guard,
   Message,
   Question,
   Run,
   ToolContract,
+  ToolResolver,
+  ToolRuntime,
   ToolSettings,
   VersionedStore
 } from "effect-emissary"
-import { Plan, Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { UiMessages } from "effect-emissary/http"
+import { ChatEvent, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { testWith } from "../test.ts"
@@ -28,9 +32,12 @@ const toolkit = Toolkit.make(
     deciders: ["finance", "ada"],
     expiresAfter: "1 day"
   }),
-  Tool.make("book", { success: Schema.String, failure: Question.Asked })
+  Tool.make("book", { success: Schema.String, failure: Question.Asked }),
+  Tool.make("wait", { success: Schema.String, needsApproval: true }),
+  Tool.make("ship", { success: Schema.String, needsApproval: true })
 )
 const asks = { expiresAfter: "1 hour", otherwise: { size: "M" } } as const
+const town = { deciders: ["finance"], otherwise: "Oslo" } as const
 const AskUser = Question.tool("ask", { description: "Asks", answer: Size, ...asks })
 const Locate = ClientTool.make(
   Tool.make("locate", { success: Schema.String }).annotate(ToolSettings.Request, {
@@ -39,16 +46,21 @@ const Locate = ClientTool.make(
   })
 )
 const desk = Agent.make("desk", { toolkit: [...Object.values(toolkit.tools), AskUser, Locate] })
+const lead = Agent.make("lead", { toolkit: [Agent.asTool(desk, { name: "help", description: "Helps" })] })
 
 const handlers = toolkit.toLayer({
   pay: () => Effect.succeed("paid"),
-  book: () => Effect.map(Question.ask("Which size?", Size, asks), ({ size }) => `booked ${size}`)
+  book: () => Effect.map(Question.ask("Which size?", Size, asks), ({ size }) => `booked ${size}`),
+  wait: () => Effect.delay(Effect.succeed("waited"), "10 seconds"),
+  ship: () => Effect.succeed("shipped")
 })
+const Bounded = Schema.Struct({ bounds: Schema.Json })
+const params: Record<string, Schema.Json> = { ask: { question: "Which size?" }, help: { input: "pay" } }
 const script: ScriptedModel.TurnFunction = ({ messages }) => {
   const last = messages.at(-1)
   const name = last?.text ?? ""
   if (last?.role === "tool") return { text: `re: ${last.text}` }
-  return { toolCalls: [{ name, params: name === "ask" ? { question: "Which size?" } : {} }] }
+  return { toolCalls: name.split(" ").map((name) => ({ name, params: params[name] ?? {} })) }
 }
 const below = Layer.merge(handlers, ScriptedModel.layer(script))
 
@@ -107,15 +119,119 @@ describe("PEOPLE-3 who decides", () => {
     }
   )
 
+  inSession("PEOPLE-3 a list counts only where the caller may decide each of its requests", function* () {
+    const asked = yield* Session.turn("a", "ship pay")
+    assert(asked.outcome === "AwaitingApproval")
+    const { requests } = asked
+    assert.deepStrictEqual(
+      requests.map(({ bounds, name }) => [name, bounds?.deciders]),
+      [
+        ["ship", undefined],
+        ["pay", ["finance", "ada"]]
+      ]
+    )
+    const lists = [
+      Run.approveAll(requests),
+      Run.denyAll(requests),
+      requests.filter(Run.isApprovable).map((one) => Run.deny(one)),
+      requests.filter(Run.isApprovable).map((one) => Run.approve(one))
+    ]
+    for (const decisions of lists) {
+      const refused = yield* Effect.flip(Session.decide("a", decisions, { as: ["staff"] }))
+      assert(refused.reason._tag === "InvalidDecision" && refused.reason.error.problem === "decider")
+    }
+    assert.strictEqual((yield* stateOf("a")).requests.length, 2)
+    const receipt = yield* Session.decide("a", Run.approveAll(requests), { as: ["finance"] })
+    assert.strictEqual((yield* Session.await("a", receipt)).outcome, "Completed")
+  })
+
+  inSession("PEOPLE-3 a page of the AI SDK sees who decides, and the end", function* () {
+    const { messageId: of } = yield* Session.send("a", "ask pay")
+    const { live } = yield* Session.Session
+    const chunks = yield* live("a").pipe(
+      Stream.filterMap(ChatEvent.project()),
+      Stream.map(({ event }) => event),
+      Stream.takeUntil(({ _tag }) => _tag === "TurnFinished"),
+      UiMessages.fromEvents({ of }),
+      Stream.runCollect
+    )
+    const bounds = chunks.flatMap((chunk) => {
+      if (chunk.type === "data-request") return [Schema.decodeUnknownSync(Bounded)(chunk.data).bounds]
+      return chunk.type === "tool-approval-request" ? [chunk.approvalDescriptor] : []
+    })
+    assert.deepStrictEqual<ReadonlyArray<Schema.Json | undefined>>(bounds, [
+      { expiresAt: "1970-01-01T01:00:00.000Z", otherwise: { size: "M" } },
+      { deciders: ["finance", "ada"], expiresAt: "1970-01-02T00:00:00.000Z" }
+    ])
+  })
+
+  inSession("PEOPLE-3 an approval of a decider is remembered for equal calls", function* () {
+    const asked = yield* Session.turn("a", "pay")
+    assert(asked.outcome === "AwaitingApproval")
+    const decisions = asked.requests.filter(Run.isApprovable).map((one) => Run.approve(one, { remember: true }))
+    yield* Session.await("a", yield* Session.decide("a", decisions, { as: ["finance"] }))
+    assert.strictEqual((yield* Session.turn("a", "pay")).text, "re: paid")
+  })
+
+  testWith(Session.layer([lead]).pipe(Layer.provide([below, VersionedStore.layerMemory])))(
+    "PEOPLE-3 the deciders of a request of an agent inside are checked",
+    function* () {
+      const asked = yield* Session.turn("a", "help")
+      assert(asked.outcome === "AwaitingApproval")
+      assert.strictEqual(asked.requests[0]?.path?.length, 1)
+      const decisions = asked.requests.filter(Run.isApprovable).map((request) => Run.approve(request))
+      const refused = yield* Effect.flip(Session.decide("a", decisions, { as: ["staff"] }))
+      assert(refused.reason._tag === "InvalidDecision" && refused.reason.error.problem === "decider")
+      const receipt = yield* Session.decide("a", decisions, { as: ["ada"] })
+      assert.include((yield* Session.await("a", receipt)).text, "paid")
+    }
+  )
+
+  it.effect("PEOPLE-3 the deciders and the default answer are in the digest: other ones are a forged state", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make("p", [
+        Step.make("ask", { target: () => Question.ask("Where?", Schema.String, { ...asks, ...town }) })
+      ])
+      const { state: paused } = yield* Plan.run(yield* Plan.bind(plan), "x")
+      const planText = yield* PlanRun.stateCodec.encodeJson(paused)
+      for (const [from, to] of [
+        [`"deciders":["finance"]`, `"deciders":["bob"]`],
+        [`"otherwise":"Oslo"`, `"otherwise":"Rome"`]
+      ] as const) {
+        assert.include(planText, from)
+        const forged = planText.replaceAll(from, to)
+        assert.match((yield* Effect.flip(PlanRun.stateCodec.decodeJson(forged))).message, /digest of the request/)
+      }
+      for (const [name, from, to] of [
+        ["pay", `"deciders":["finance","ada"]`, `"deciders":["bob"]`],
+        ["locate", `"otherwise":"Oslo"`, `"otherwise":"Rome"`],
+        ["book", `"otherwise":{"size":"M"}`, `"otherwise":{"size":"S"}`]
+      ] as const) {
+        const text = yield* Effect.flatMap(desk.run(name), ({ state }) => Run.stateCodec.encodeJson(state))
+        assert.include(text, from)
+        assert.strictEqual((yield* Run.stateCodec.decodeJson(text)).outcome?._tag, "AwaitingApproval")
+        const { message } = yield* Effect.flip(Run.stateCodec.decodeJson(text.replaceAll(from, to)))
+        assert.include(message, "digest of the request")
+      }
+    }).pipe(Effect.provide(below))
+  )
+
   it.effect(
     "PEOPLE-3 CODEC-3 the terms travel with the agent, are in its digest, and version 1 names them as a loss",
     () =>
       Effect.gen(function* () {
-        const definition = yield* AgentDefinition.codec.decode(yield* Agent.encode(desk))
+        const wire = yield* Agent.encode(desk)
+        const text = JSON.stringify(wire)
+        assert.include(text, `"expires_after":86400000`)
+        const edited = JSON.parse(text.replace(`"otherwise":"Oslo"`, `"otherwise":5`))
+        assert.match((yield* Effect.flip(AgentDefinition.codec.decode(edited))).message, /request\/otherwise/)
+        const definition = yield* AgentDefinition.codec.decode(wire)
         assert.deepStrictEqual(
           definition.tools.map(({ request }) => request),
           [
             { deciders: ["finance", "ada"], expiresAfter: 86_400_000 },
+            undefined,
+            undefined,
             undefined,
             { expiresAfter: 3_600_000, otherwise: { size: "M" } },
             { expiresAfter: 3_600_000, otherwise: "Oslo" }
@@ -126,6 +242,48 @@ describe("PEOPLE-3 who decides", () => {
         const { request: _, ...bare } = pay
         assert.notStrictEqual(yield* ToolContract.digest(bare), pay.digest)
       }).pipe(Effect.provide(handlers))
+  )
+
+  it.effect("PEOPLE-3 an agent from elsewhere has the deciders and the time of the tool here", () =>
+    Effect.gen(function* () {
+      const [pay] = yield* Effect.map(Agent.definition(desk), ({ tools }) => tools)
+      assert(pay !== undefined)
+      const { request: _, ...bare } = pay
+      const resolver = yield* ToolResolver.ToolResolver
+      const { contract } = yield* resolver.resolve(yield* ToolContract.make(bare))
+      assert.deepStrictEqual(contract.request, pay.request)
+    }).pipe(Effect.provide([handlers, ToolResolver.layerToolkit(toolkit).pipe(Layer.provide(handlers))]))
+  )
+
+  it.effect("PEOPLE-3 a call asks the same people again where its approval expires before it starts", () =>
+    Effect.gen(function* () {
+      const asked = yield* desk.run("wait pay")
+      assert(asked.outcome === "AwaitingApproval")
+      const expiresAt = DateTime.makeUnsafe(1000)
+      const decisions = asked.requests.filter(Run.isApprovable).map((one) => Run.approve(one, { expiresAt }))
+      const resumed = yield* Effect.forkChild(desk.resume(asked.state, { decisions }))
+      yield* TestClock.adjust("10 seconds")
+      const again = yield* Fiber.join(resumed)
+      assert(again.outcome === "AwaitingApproval")
+      const { deciders, expiresAt: end } = again.requests[0]?.bounds ?? {}
+      assert.deepStrictEqual([deciders, end], [["finance", "ada"], DateTime.makeUnsafe(86_410_000)])
+    }).pipe(Effect.provide(below))
+  )
+
+  it.effect("PEOPLE-3 a default answer is JSON in the contract and in a question, as its Schema encodes it", () =>
+    Effect.gen(function* () {
+      const when = { expiresAfter: "1 hour", otherwise: DateTime.makeUnsafe(0) } as const
+      const answer = Schema.DateTimeUtcFromString
+      const { request } = yield* ToolContract.fromTool(Question.tool("when", { description: "Asks", answer, ...when }))
+      const asked = yield* Effect.flip(Question.ask("When?", answer, { ...when, deciders: ["ada"] }))
+      const encoded = { expiresAfter: 3_600_000, otherwise: "1970-01-01T00:00:00.000Z" }
+      assert.deepStrictEqual(request, encoded)
+      assert.deepStrictEqual(asked.request, { ...encoded, deciders: ["ada"] })
+      const { request: who } = yield* ToolContract.fromTool(
+        Question.tool("who", { description: "Asks", answer: Schema.String, deciders: ["ada"] })
+      )
+      assert.deepStrictEqual(who, { deciders: ["ada"] })
+    })
   )
 
   it.effect("PEOPLE-3 a default answer that does not fit, or that no question has, is refused with the tool", () =>
@@ -231,12 +389,90 @@ describe("PEOPLE-3 until when, and what then", () => {
         Step.make("ask", { target: () => Effect.map(Question.ask("Which size?", Size, asks), ({ size }) => size) })
       ])
       const bound = yield* Plan.bind(plan)
+      yield* TestClock.adjust("3 hours")
       const paused = yield* Plan.run(bound, "x")
       assert(paused.outcome === "Paused")
-      assert.deepStrictEqual(paused.requests[0]?.bounds?.otherwise, { size: "M" })
-      yield* TestClock.adjust("1 hour")
+      const expiresAt = DateTime.makeUnsafe(4 * 3_600_000)
+      assert.deepStrictEqual(paused.requests[0]?.bounds, { expiresAt, otherwise: { size: "M" } })
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual((yield* Plan.resume(bound, paused.state, {})).outcome, "Paused")
+      yield* TestClock.adjust("1 minute")
       const result = yield* Plan.resume(bound, paused.state, {})
       assert(result.outcome === "Completed" && result.output === "M")
     })
   )
+
+  const budget = { modelCalls: 1, onExceeded: "ask" } as const
+  const guard = Guard.make("careful", { on: "output", check: () => Effect.succeed(Guard.ask("May it pass?")) })
+  const inHours = (run: Session.Options["run"]) =>
+    testWith(
+      Session.layer([desk], { expiresAfter: "1 hour", idleTime: "9 days", run }).pipe(
+        Layer.provide([below, VersionedStore.layerMemory])
+      )
+    )
+
+  for (const [name, run, outcome] of [
+    ["of a budget", { budget: { ...budget } }, "BudgetExceeded"],
+    ["of a guard", { guards: [guard] }, "Refused"]
+  ] as const) {
+    inHours(run)(`PEOPLE-3 the time of a layer of sessions counts for a question ${name}`, function* () {
+      const approval = yield* Session.turn("a", "ship")
+      assert(approval.outcome === "AwaitingApproval")
+      const decisions = approval.requests.filter(Run.isApprovable).map((one) => Run.approve(one))
+      const asked = yield* Session.await("a", yield* Session.decide("a", decisions))
+      assert(asked.outcome === "AwaitingApproval")
+      assert.isDefined(asked.requests[0]?.bounds?.expiresAt)
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual((yield* stateOf("a")).requests.length, 1)
+      yield* TestClock.adjust("1 minute")
+      const state = yield* Effect.repeat(stateOf("a"), { until: ({ status }) => status === "idle" })
+      assert.strictEqual(state.outcome, outcome)
+    })
+  }
+
+  inHours({})(
+    "PEOPLE-3 each request of a list expires by itself, and its own time counts before the time of the layer",
+    function* () {
+      const asked = yield* Session.turn("a", "ship pay")
+      assert(asked.outcome === "AwaitingApproval")
+      const [hour, day] = [3_600_000, 86_400_000].map((millis) => DateTime.makeUnsafe(millis))
+      assert.deepStrictEqual(
+        asked.requests.map(({ bounds }) => bounds?.expiresAt),
+        [hour, day]
+      )
+      const list = Run.approveAll(asked.requests)
+      assert.deepStrictEqual(Run.batch(asked.requests)?.expiresAt, hour)
+      yield* TestClock.adjust("1 hour")
+      const { requests } = yield* Effect.repeat(stateOf("a"), {
+        until: ({ requests, status }) => status === "waiting" && requests.length === 1
+      })
+      assert.deepStrictEqual(pluck(requests, "name"), ["pay"])
+      const late = yield* Effect.flip(Session.decide("a", list))
+      assert(late.reason._tag === "InvalidDecision" && late.reason.error.problem === "alreadyAnswered")
+      yield* TestClock.adjust("23 hours")
+      yield* ends("a")
+      const given = (yield* eventsOf("a")).flatMap(({ event }) =>
+        event._tag === "DecisionsReceived" ? event.decisions : []
+      )
+      assert.strictEqual(given.length, 2)
+    }
+  )
+
+  testWith(
+    Session.layer([lead], { expiresAfter: "1 hour", idleTime: "9 days", run: { budget } }).pipe(
+      Layer.provide([below, VersionedStore.layerMemory, ToolRuntime.layerConcurrent()])
+    )
+  )("PEOPLE-3 a question of several agents about one budget expires once", function* () {
+    const asked = yield* Session.turn("a", "help help")
+    assert(asked.outcome === "AwaitingApproval")
+    assert.strictEqual(asked.requests.length, 1)
+    yield* TestClock.adjust("1 hour")
+    const state = yield* Effect.repeat(stateOf("a"), { until: ({ status }) => status === "idle" })
+    const given = (yield* eventsOf("a")).flatMap(({ event }) =>
+      event._tag === "DecisionsReceived" ? event.decisions : []
+    )
+    assert.strictEqual(given.length, 1)
+    assert.strictEqual(state.failure, undefined)
+    assert.strictEqual(state.outcome, "BudgetExceeded")
+  })
 })

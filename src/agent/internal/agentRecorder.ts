@@ -11,6 +11,7 @@ import * as budgetRequest from "../../run/internal/budgetRequest.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runRecorder from "../../run/internal/runRecorder.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
@@ -137,7 +138,9 @@ export const recordRefused = (recorder: AgentRecorder, limit: ledger.Limit): Eff
   if (asked === undefined) return recorder.recordNow({ _tag: "BudgetExceeded", ...limit })
   const { about: budget, ...question } = asked
   const { idOf, name } = budgetRequest
-  return recorder.recordNow({ _tag: "ApprovalRequested", callId: idOf(budget), name, ...question, budget })
+  return Effect.flatMap(runRequests.sessionBounds(recorder.now()), (bounds) =>
+    recorder.recordNow({ _tag: "ApprovalRequested", callId: idOf(budget), name, ...question, ...bounds, budget })
+  )
 }
 
 const causeText = (cause: Cause.Cause<unknown>): string =>

@@ -23,6 +23,7 @@ import * as durability from "../../run/internal/durability.ts"
 import * as ledger from "../../run/internal/ledger.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import type * as runRecorder from "../../run/internal/runRecorder.ts"
+import * as runRequests from "../../run/internal/runRequests.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -306,7 +307,8 @@ const holding = Effect.fnUntraced(function* (
     contract: guards.join(" "),
     arguments: { reason, text }
   })
-  const held: runParts.Held = { id, digest, on, guards, reason, ...value, ...defined({ messageId }) }
+  const bounds = yield* runRequests.sessionBounds(recorder.now())
+  const held: runParts.Held = { id, digest, on, guards, reason, ...bounds, ...value, ...defined({ messageId }) }
   return decided.map((one) => (one === first ? { ...one, held } : one))
 })
 

@@ -194,7 +194,7 @@ const stampOf = ({ access, agent, context, decidesAs, name }: Caller, operation:
   // The caller has decided, and no other person
   if (operation !== "decide" || !Array.isArray(payload["decisions"])) return payload
   return isFull
-    ? { ...defined({ as: decidesAs }), ...payload }
+    ? { ...payload, ...defined({ as: decidesAs }) }
     : {
         decisions: payload["decisions"].map((decision: object) => ({ ...decision, decidedBy: name })),
         as: decidesAs ?? []

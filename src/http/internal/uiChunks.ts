@@ -36,7 +36,12 @@ export type Chunk =
       readonly dynamic?: true
       readonly providerExecuted?: true
     }
-  | { readonly type: "tool-approval-request"; readonly toolCallId: string; readonly approvalId: string }
+  | {
+      readonly type: "tool-approval-request"
+      readonly toolCallId: string
+      readonly approvalId: string
+      readonly approvalDescriptor?: Schema.Json
+    }
   | {
       readonly type: "tool-approval-response"
       readonly approvalId: string

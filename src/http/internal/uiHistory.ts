@@ -53,8 +53,10 @@ const add = (parts: ReadonlyArray<UiPart>, chunk: Chunk): ReadonlyArray<UiPart> 
       const named = dynamic === true ? { type: "dynamic-tool", toolName } : { type: `tool-${toolName}` }
       return [...parts, { ...named, state: "input-available", ...call }]
     }
-    case "tool-approval-request":
-      return change(chunk.toolCallId, { state: "approval-requested", approval: { id: chunk.approvalId } })
+    case "tool-approval-request": {
+      const { approvalDescriptor: descriptor, approvalId: id, toolCallId } = chunk
+      return change(toolCallId, { state: "approval-requested", approval: { id, ...defined({ descriptor }) } })
+    }
     case "tool-output-available":
       return change(chunk.toolCallId, { state: "output-available", output: chunk.output })
     case "tool-output-error":

@@ -58,11 +58,16 @@ function* wholeOf(part: Message.AssistantPart): Generator<Chunk, void> {
   }
 }
 
-/** A call that waits for its output is a question to the page. The request has the JSON Schema of the output. */
+/** A call that waits for its output is a question to the page. The request has the JSON Schema of the output. The descriptor of an approval has the people who decide, and the end. */
 const asking = ({ id: approvalId, place: toolCallId, request }: screen.Asked): Chunk =>
   "schema" in request
     ? { type: "data-request", id: toolCallId, data: events.requestJson(request) }
-    : { type: "tool-approval-request", approvalId, toolCallId }
+    : {
+        type: "tool-approval-request",
+        approvalId,
+        toolCallId,
+        ...(request.bounds && { approvalDescriptor: events.boundsJson(request.bounds) })
+      }
 
 const reasons = new Set<string>(["stop", "length", "content-filter", "tool-calls", "error", "interrupted"])
 

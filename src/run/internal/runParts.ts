@@ -129,7 +129,8 @@ const AskedAbout = Schema.Struct({
   about: budgetRequest.About,
   arguments: Schema.Json,
   digest: Schema.String,
-  ask: runRequests.Ask
+  ask: runRequests.Ask,
+  bounds: Schema.optionalKey(runRequests.Bounds)
 })
 
 type AskedAbout = typeof AskedAbout.Type
@@ -432,12 +433,13 @@ const forgedRequest = (state: State): string | undefined => {
 }
 
 /** The request to a person about a value that is held. */
-export const heldRequest = ({ digest, guards, id, reason }: runValues.Held): runRequests.Request => ({
+export const heldRequest = ({ bounds, digest, guards, id, reason }: runValues.Held): runRequests.Request => ({
   _tag: "Pause",
   callId: id,
   name: guards[0],
   arguments: { reason },
-  digest
+  digest,
+  ...defined({ bounds })
 })
 
 /** A state without its version. */

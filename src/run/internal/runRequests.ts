@@ -7,6 +7,7 @@
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -264,6 +265,8 @@ export const BatchName = Schema.Struct({ id: Schema.String, digest: Schema.Strin
  * @since 0.1.0
  */
 export interface Batch<R extends Pick<Request, "_tag"> = Request> extends Schema.Schema.Type<typeof BatchName> {
+  /** The time at which the first of the requests expires; absent where none expires. The list is another one from then on. */
+  readonly expiresAt?: DateTime.Utc
   readonly requests: ReadonlyArray<Approvable<R>>
 }
 
@@ -303,11 +306,14 @@ const digestOfList = (list: ReadonlyArray<Pick<Request, "digest">>): string =>
  * @category getters
  * @since 0.1.0
  */
-export const batch = <R extends Pick<Request, "_tag" | "digest">>(requests: ReadonlyArray<R>): Batch<R> | undefined => {
+export const batch = <R extends Pick<Request, "_tag" | "bounds" | "digest">>(
+  requests: ReadonlyArray<R>
+): Batch<R> | undefined => {
   const approvable = requests.filter((request) => isApprovable(request))
   if (approvable.length < 2) return undefined
   const digest = digestOfList(approvable)
-  return { id: `batch_${digest.slice(-16)}`, digest, requests: approvable }
+  const expiresAt = firstExpiry(approvable)
+  return { id: `batch_${digest.slice(-16)}`, digest, requests: approvable, ...defined({ expiresAt }) }
 }
 
 /** The name of the batch of requests, as an option that is absent where there is none. */
@@ -469,7 +475,7 @@ const sameQuestion = <E>(open: ReadonlyArray<Open<E>>, one: Open<E>): ReadonlyAr
     : open.filter(({ again, request }) => again !== undefined && request.digest === one.request.digest)
 
 /** Each question once. */
-const questions = <E>(open: ReadonlyArray<Open<E>>): ReadonlyArray<Open<E>> =>
+export const questions = <E>(open: ReadonlyArray<Open<E>>): ReadonlyArray<Open<E>> =>
   open.filter((one) => sameQuestion(open, one)[0] === one)
 
 /** An answer that equal requests of a session have, too. `digest` is what they have in common. */
@@ -503,6 +509,10 @@ export const isInSession = (context: Context.Context<never>): boolean =>
 /** The time after which requests expire that have no time of their own. */
 export const expiryIn = (context: Context.Context<never>): Duration.Duration | undefined =>
   Context.get(context, AroundSession)?.expiresAfter
+
+/** The bounds of a request that is made now, and has no time of its own. */
+export const sessionBounds = (at: DateTime.Utc): Effect.Effect<ReturnType<typeof boundsOf>> =>
+  Effect.map(Effect.context<never>(), (context) => boundsOf(at, {}, expiryIn(context)))
 
 /** The decision about a request that is equal to a remembered one. */
 export const recall = (
@@ -615,7 +625,7 @@ export const expired = (request: Request, at: DateTime.Utc): Decision | undefine
 }
 
 /** The time at which the first of the requests expires. */
-export const firstExpiry = (requests: ReadonlyArray<Request>): DateTime.Utc | undefined =>
+export const firstExpiry = (requests: ReadonlyArray<Pick<Request, "bounds">>): DateTime.Utc | undefined =>
   requests
     .flatMap(({ bounds }) => bounds?.expiresAt ?? [])
     .reduce<DateTime.Utc | undefined>((first, one) => (first === undefined ? one : DateTime.min(first, one)), undefined)
@@ -660,11 +670,15 @@ export const decide = <E>(
   const over = new Set<Open<E>>()
   const events: Array<E> = []
   const asked = questions(open)
-  for (const one of isSettled ? [] : open) {
+  const record = (one: Open<E>, verdict: Verdict) => {
+    events.push(one.record(verdict, at))
+    for (const { again } of sameQuestion(open, one).slice(1)) if (again !== undefined) events.push(again(verdict, at))
+  }
+  for (const one of isSettled ? [] : asked) {
     const decision = expired(one.request, at)
     if (decision === undefined) continue
     over.add(one)
-    events.push(one.record(verdictOf(decision), at))
+    record(one, verdictOf(decision))
   }
   const list = listDecisions(decisions)
   const torn = tornIn(list)
@@ -675,8 +689,7 @@ export const decide = <E>(
     const { one, verdict } = found.success
     if (over.has(one)) return Result.fail(invalid(decision, { problem: "alreadyAnswered" }, requestsOf(open)))
     decided.add(one)
-    events.push(one.record(verdict, at))
-    for (const { again } of sameQuestion(open, one).slice(1)) if (again !== undefined) events.push(again(verdict, at))
+    record(one, verdict)
   }
   return Result.succeed(events)
 }

@@ -379,8 +379,8 @@ const isHandlers = (ask: runRequests.Ask | undefined): boolean => ask?.number !=
 const answersOf = (status: CallStatus) => ("answers" in status ? status.answers : undefined)
 
 /** The question about a budget in a request. */
-const askedIn = ({ arguments: args, ask, budget: about, digest }: EventOf<"ApprovalRequested">) =>
-  about && ask && { about, arguments: args, digest, ask }
+const askedIn = ({ arguments: args, ask, bounds, budget: about, digest }: EventOf<"ApprovalRequested">) =>
+  about && ask && { about, arguments: args, digest, ask, ...defined({ bounds }) }
 
 /** A request whose digest covers other arguments than it shows. */
 const isForged = (self: State, event: EventOf<"ApprovalRequested">): boolean => {

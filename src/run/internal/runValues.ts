@@ -314,6 +314,7 @@ export const Held = Schema.Struct({
   on: GuardPlace,
   guards: Schema.NonEmptyArray(Schema.String),
   reason: Schema.String,
+  bounds: Schema.optionalKey(runRequests.Bounds),
   approved: Schema.optionalKey(Schema.Literal(true)),
   messageId: Schema.optionalKey(Schema.String),
   answer: Schema.optionalKey(Assistant),

@@ -81,10 +81,13 @@ export const showRequest = (request: runRequests.Request): Request => ({ ...requ
 
 /** A request as JSON. */
 export const requestJson = ({ bounds, ...request }: Request): Schema.Json => {
-  if (bounds === undefined) return request
-  const { expiresAt, ...rest } = bounds
-  return { ...request, bounds: { ...rest, ...(expiresAt && { expiresAt: DateTime.formatIso(expiresAt) }) } }
+  return bounds === undefined ? request : { ...request, bounds: boundsJson(bounds) }
 }
+
+export const boundsJson = ({ expiresAt, ...rest }: runRequests.Bounds): Schema.Json => ({
+  ...rest,
+  ...(expiresAt && { expiresAt: DateTime.formatIso(expiresAt) })
+})
 
 export const showRemembered = (one: runRequests.Remembered): typeof Remembered.Type => ({ ...one, shown: textOf(one) })
 

@@ -263,7 +263,7 @@ export const dueDecisions = (self: SessionState, at: DateTime.Utc): ReadonlyArra
   const { failure, run } = self
   if (run === undefined || failure !== undefined || statusOf(self) !== "waiting") return []
   const remembered = rememberedAt(self, at)
-  const open = runTransition.openIn(run)
+  const open = runRequests.questions(runTransition.openIn(run))
   const asked = Run.requests(run)
   return open.flatMap((one, index) => {
     const request = asked[index] ?? one.request
