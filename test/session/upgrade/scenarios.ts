@@ -264,7 +264,7 @@ const asksFirst = (["input", "beforeModel", "output", "afterTool"] as const).map
 /** Verdicts of guards: arguments that were replaced and wait for a person, a message that was refused, and values that are held. */
 const guarded: Scenario = {
   name: "guarded",
-  options: { drainTime: "1 second", run: { guards: [lessMoney, isPolite, ...asksFirst] } },
+  options: { drainTime: "1 second", expiresAfter: "10000 days", run: { guards: [lessMoney, isPolite, ...asksFirst] } },
   begin: [
     Effect.fnUntraced(function* (sessions) {
       yield* Session.turn("replaced", "pay 500", { agent: "support" })
@@ -686,6 +686,7 @@ const budgets: Scenario = {
 /** A budget that asks in a plan and for the calls of an agent: two questions have their answers, and another one waits. */
 const asking: Scenario = {
   name: "asking",
+  options: { expiresAfter: "10000 days" },
   begin: [
     Effect.fnUntraced(function* (sessions) {
       const budget = { toolCalls: 2, inputTokens: 900_000, totalTokens: 900_000, onExceeded: "ask" } as const
