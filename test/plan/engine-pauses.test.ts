@@ -61,10 +61,7 @@ describe("signals", () => {
       )
     const settled = yield* refused(state, "a")
     assert.strictEqual(settled.problem, "unknown")
-    assert.include(
-      settled.message,
-      `"a": no request of this id and path waits: none ever did, or the request was decided before`
-    )
+    assert.include(settled.message, `"a": no request of this id and path waits, or it is decided`)
     assert.include(settled.message, `Waiting: "door:2".`)
     for (const callId of ["a:1", "door:9"]) assert.strictEqual((yield* refused(state, callId)).problem, "unknown")
     const elsewhere = yield* refused(state, "door:2", { path: ["nowhere"] })
@@ -75,7 +72,7 @@ describe("signals", () => {
     }
     const changed = yield* refused(state, "door:2")
     assert.strictEqual(changed.problem, "changed")
-    assert.include(changed.message, `"door:2": the decision has the digest of another request`)
+    assert.include(changed.message, `"door:2": it has the digest of another request`)
     open = true
     const done = yield* Plan.resume(bound, state, { decisions: decide(state) })
     const over = yield* refused(done.state, "door:2")

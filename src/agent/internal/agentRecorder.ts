@@ -138,9 +138,10 @@ export const recordRefused = (recorder: AgentRecorder, limit: ledger.Limit): Eff
   if (asked === undefined) return recorder.recordNow({ _tag: "BudgetExceeded", ...limit })
   const { about: budget, ...question } = asked
   const { idOf, name } = budgetRequest
-  return Effect.flatMap(runRequests.sessionBounds(recorder.now()), (bounds) =>
-    recorder.recordNow({ _tag: "ApprovalRequested", callId: idOf(budget), name, ...question, ...bounds, budget })
-  )
+  return Effect.flatMap(Effect.context<never>(), (context) => {
+    const bounds = runRequests.boundsIn(context, recorder.now())
+    return recorder.recordNow({ _tag: "ApprovalRequested", callId: idOf(budget), name, ...question, ...bounds, budget })
+  })
 }
 
 const causeText = (cause: Cause.Cause<unknown>): string =>

@@ -307,7 +307,7 @@ const holding = Effect.fnUntraced(function* (
     contract: guards.join(" "),
     arguments: { reason, text }
   })
-  const bounds = yield* runRequests.sessionBounds(recorder.now())
+  const bounds = runRequests.boundsIn(yield* Effect.context<never>(), recorder.now())
   const held: runParts.Held = { id, digest, on, guards, reason, ...bounds, ...value, ...defined({ messageId }) }
   return decided.map((one) => (one === first ? { ...one, held } : one))
 })

@@ -263,7 +263,7 @@ const recordRequested = (
   terms: RequestTerms | undefined
 ): Effect.Effect<void> => {
   const at = recorder.now()
-  const bounds = runRequests.boundsOf(at, terms, runRequests.expiryIn(context))
+  const bounds = runRequests.boundsIn(context, at, terms)
   const event = { _tag: "ApprovalRequested", at, ...asked, ...bounds } as const
   const { arguments: args, ask, callId, contract: now } = event
   const remembered = Context.get(context, runRequests.AroundSession)?.remembered(at) ?? []
@@ -298,7 +298,7 @@ export const requestApprovals = Effect.fnUntraced(function* (
     if (!callIds.has(callId)) continue
     const { asks, call } = yield* prepareCall(agent, run, runnable)
     if (run.recorder.state.refused !== undefined) return
-    const bounds = runRequests.boundsOf(run.recorder.now(), call?.contract.request, runRequests.expiryIn(run.context))
+    const bounds = runRequests.boundsIn(run.context, run.recorder.now(), call?.contract.request)
     if (asks) yield* run.recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks, ...bounds })
   }
 })
@@ -318,7 +318,7 @@ const executeBatch = (
     // Calls before this one take time
     if (approved !== undefined && started !== true && runRequests.isExpired(approved, recorder.now())) {
       const { arguments: args, digest } = approved
-      const bounds = runRequests.boundsOf(recorder.now(), one?.call.contract.request, runRequests.expiryIn(run.context))
+      const bounds = runRequests.boundsIn(run.context, recorder.now(), one?.call.contract.request)
       const request = { callId, name: part?.name ?? "", arguments: args, digest, ...bounds }
       return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", ...request }), false)
     }

@@ -415,7 +415,7 @@ const stepPaused = Effect.fnUntraced(function* (
           })
         }
   const at = yield* DateTime.now
-  const bounds = runRequests.boundsOf(at, terms, runRequests.expiryIn(yield* Effect.context<never>()))
+  const bounds = runRequests.boundsIn(yield* Effect.context<never>(), at, terms)
   const asked = question && countAsked(planTransition.memberOf(state, step), question)
   const callId = asked === undefined ? undefined : planTransition.requestId(state, { asked, step })
   const bounded = question && { ...question, ...bounds }

@@ -7,7 +7,6 @@
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -31,13 +30,13 @@ export const Bounds = Schema.Struct({
 
 export interface Bounds extends Schema.Schema.Type<typeof Bounds> {}
 
-/** The bounds of a request that is made now. `after` is the time of the session for requests that have no time of their own. */
-export const boundsOf = (
+/** The bounds of a request that is made now. The session has the time of requests that have no time of their own. */
+export const boundsIn = (
+  context: Context.Context<never>,
   at: DateTime.Utc,
-  { deciders, expiresAfter, otherwise }: RequestTerms = {},
-  after: Duration.Duration | undefined = undefined
+  { deciders, expiresAfter, otherwise }: RequestTerms = {}
 ): { readonly bounds?: Bounds } => {
-  const time = expiresAfter ?? after
+  const time = expiresAfter ?? Context.get(context, AroundSession)?.expiresAfter
   const expiresAt = time === undefined ? undefined : DateTime.addDuration(at, time)
   const bounds = defined({ deciders, expiresAt, otherwise })
   return Object.keys(bounds).length === 0 ? {} : { bounds }
@@ -430,18 +429,17 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
    */
   override get message(): string {
     const problem = {
-      unknown: "no request of this id and path waits: none ever did, or the request was decided before",
+      unknown: "no request of this id and path waits, or it is decided",
       alreadyAnswered: "the request has the decision that came first. Read the session again",
       changed:
-        "the decision has the digest of another request: the call, its arguments or its tool are others now. Show the request that waits, and decide about that",
-      ambiguous: "several requests have this id and digest. Add the path of the request",
+        "it has the digest of another request: the call, its arguments or its tool have changed. Decide about the request that waits",
+      ambiguous: "several requests have this id and digest. Add the path",
       repeated: "this request has another decision",
       expired: "the decision has expired. Decide again",
       malformed:
-        "members of the decision have another type: digest is the digest of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts",
-      decider: "the request names who may decide, and the caller is none of them",
-      batch:
-        "the decision is one of a list with another digest: a request is missing, or was added. Show the requests that wait, and decide about those",
+        "members have another type: digest, reason and decidedBy are texts, approved true or false, expiresAt a DateTime.Utc, path a list of texts",
+      decider: "the caller is none of the deciders of the request",
+      batch: "its list has another digest: a request is missing or new. Decide about the requests that wait",
       answer: PayloadError.render("its answer", this.problems ?? [])
     }[this.problem]
     const shown = this.waiting.slice(0, maxShown).map(showPlace).join(", ")
@@ -505,14 +503,6 @@ export const AroundSession = Context.Reference<AroundSession | undefined>("~effe
 /** True in a session, which checks decisions when they come, and settles requests whose time is over. */
 export const isInSession = (context: Context.Context<never>): boolean =>
   Context.get(context, AroundSession) !== undefined
-
-/** The time after which requests expire that have no time of their own. */
-export const expiryIn = (context: Context.Context<never>): Duration.Duration | undefined =>
-  Context.get(context, AroundSession)?.expiresAfter
-
-/** The bounds of a request that is made now, and has no time of its own. */
-export const sessionBounds = (at: DateTime.Utc): Effect.Effect<ReturnType<typeof boundsOf>> =>
-  Effect.map(Effect.context<never>(), (context) => boundsOf(at, {}, expiryIn(context)))
 
 /** The decision about a request that is equal to a remembered one. */
 export const recall = (
