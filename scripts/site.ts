@@ -120,7 +120,7 @@ const writeForModels = (): void => {
   write(join(assembled, "public", "llms-full.txt"), all.join("\n\n"))
 }
 
-/** A type that fills screens helps nobody who reads a table: its beginning is there, and editors show the whole. */
+/** A type that fills screens is of no help in a table: its beginning is there, and editors show the whole. */
 const shortenTypes = (): void => {
   const most = 600
   for (const path of globSync("*/*.md", { cwd: join(assembled, "api") })) {
