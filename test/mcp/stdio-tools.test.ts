@@ -149,7 +149,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
           assert.match(refused.message, /expected a state of the definition/)
           const { conversation } = sum
           const late = yield* Effect.flip(agent.run(undefined, { conversation, decisions }))
-          assert.match(late.message, /its tool are others now/)
+          assert.match(late.message, /its tool have changed/)
           const again = yield* agent.run(undefined, { conversation })
           assert(again.outcome === "AwaitingApproval")
           assert.lengthOf(results(again.conversation), 1)

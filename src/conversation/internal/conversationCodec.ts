@@ -325,7 +325,7 @@ export const Wire = Schema.Struct({
   /** Present if the newest usage was reported about a longer history: the tokens of a request beside the messages. */
   beside: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
   messages: boundedArray(history.Message)
-})
+}).annotate({ identifier: "ConversationV1" })
 
 type Wire = typeof Wire.Type
 
