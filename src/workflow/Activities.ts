@@ -439,7 +439,13 @@ const durabilityOf = (self: Inside): durability.Durability => {
     }),
     decisions: Effect.fnUntraced(function* (requests) {
       const asked = yield* Effect.forEach(requests, (request) => askFor(self, request))
-      return yield* Effect.forEach(asked, (each) => decisionOf(self, each))
+      const decisions = yield* Effect.forEach(asked, (each) => decisionOf(self, each))
+      // the run settles requests that have expired by now
+      const now = DateTime.makeUnsafe(body.now)
+      return decisions.filter((_, index) => {
+        const request = requests[index]
+        return request !== undefined && runRequests.expired(request, now) === undefined
+      })
     })
   }
 }
@@ -556,7 +562,8 @@ const refuse = (problem: string) => Effect.fail(new DecisionRefused({ problem })
  * **Details**
  *
  * The decision carries the digest of the request, as in `agent.resume`: it counts for that call with those arguments, and for no
- * other. The first decision about a request counts. The run resumes when all requests that it waits with are decided. A decision
+ * other. The first decision about a request counts. The run resumes when all requests that it waits with are decided; a request that has
+ * expired by then (`bounds.expiresAt`) is settled as expired. A decision
  * with `expiresAt` has to be taken before that; the run asks again where it was not, and where an answer does not fit the JSON Schema
  * of the request.
  *

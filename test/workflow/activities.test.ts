@@ -3,7 +3,17 @@ import { Cause, DateTime, Deferred, Duration, Effect, Exit, Layer, Queue, Random
 import { TestClock } from "effect/testing"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Workflow, WorkflowEngine } from "effect/workflow"
-import { Agent, AgentEvent, ContextWindow, Conversation, Guard, Message, Run, ToolRuntime } from "effect-emissary"
+import {
+  Agent,
+  AgentEvent,
+  ContextWindow,
+  Conversation,
+  Guard,
+  Message,
+  Run,
+  ToolRuntime,
+  ToolSettings
+} from "effect-emissary"
 import { Activities } from "effect-emissary/workflow"
 import { Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -777,6 +787,39 @@ describe("DUR-6 time", () => {
       assert.strictEqual(value, "Done.")
       assert.deepStrictEqual(yield* log.read, ["pay 1", "pay 2"])
       assert.strictEqual(yield* Queue.size(asked), 0)
+    })
+  )
+
+  it.effect("PEOPLE-3 a decision about a request that has expired settles it as expired", () =>
+    Effect.gen(function* () {
+      const log = yield* makeLog
+      const asked = yield* Queue.unbounded<Activities.Pending>()
+      const bounded = Toolkit.make(Pay.annotate(ToolSettings.Request, { expiresAfter: "1 hour" }))
+      const registered = Body.toLayer(() =>
+        Effect.map(Agent.make("clerk", { toolkit: bounded }).run("Go"), ({ text }) => text).pipe(
+          Effect.provide(Activities.layer({ onApproval: (pending) => Queue.offer(asked, pending) })),
+          Effect.orDie
+        )
+      )
+      const value = yield* Effect.gen(function* () {
+        yield* Body.execute({ id: "1" }, { discard: true })
+        const { request, token } = yield* Queue.take(asked)
+        yield* TestClock.adjust("2 hours")
+        yield* Activities.decide(token, { ...request, approved: true })
+        return yield* Body.execute({ id: "1" })
+      }).pipe(
+        Effect.provide(registered),
+        Effect.provide([
+          handlersOf(log),
+          ScriptedModel.layer([
+            { toolCalls: [call("a", "pay", "1")] },
+            { text: "Too late.", expect: { toolResult: "There was no answer in time." } }
+          ]),
+          WorkflowEngine.layerMemory
+        ])
+      )
+      assert.strictEqual(value, "Too late.")
+      assert.deepStrictEqual(yield* log.read, [])
     })
   )
 
