@@ -56,7 +56,7 @@ export const descriptions: { readonly [place: string]: { readonly [member: strin
     when: "The condition under which a call needs an approval, as JSON of a condition.",
     deciders: "The people or roles who may decide; default all.",
     expires_after: "The time in milliseconds after which a request is denied, or has the answer in otherwise.",
-    otherwise: "The answer of a question that nobody answered in time."
+    otherwise: "The answer of a question that has no answer in time."
   },
   annotations: {
     title: "A title for people.",
